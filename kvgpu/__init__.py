@@ -1,0 +1,37 @@
+"""KV-cache management for LLM serving in torch and Triton: paged storage, prefix sharing."""
+
+from kvgpu.base import BaseCacheHandle, BaseCacheManager, BaseKVCache, KVCacheLayout, SizeInfo
+from kvgpu.errors import (
+    CacheInUse,
+    EvictionUnsupported,
+    ForeignHandle,
+    IntegrityError,
+    InvalidIndex,
+    InvalidType,
+    InvalidValue,
+    KVCacheError,
+    NotEvictable,
+    OutOfPages,
+    StaleHandle,
+    UnbalancedUnlock,
+)
+
+__all__ = [
+    "BaseCacheHandle",
+    "BaseCacheManager",
+    "BaseKVCache",
+    "CacheInUse",
+    "EvictionUnsupported",
+    "ForeignHandle",
+    "IntegrityError",
+    "InvalidIndex",
+    "InvalidType",
+    "InvalidValue",
+    "KVCacheError",
+    "KVCacheLayout",
+    "NotEvictable",
+    "OutOfPages",
+    "SizeInfo",
+    "StaleHandle",
+    "UnbalancedUnlock",
+]

@@ -1,0 +1,1 @@
+"""Triton kernels; imported only when a tensor on a GPU (or the interpreter) calls for one."""
