@@ -1,0 +1,63 @@
+"""What came back from a target: a value, an exception, silence, or the end of its process."""
+
+from __future__ import annotations
+
+import msgspec
+
+from kvref.refusals import BUILTIN, RefusalKind, classify
+
+__all__ = ["Answer", "Died", "Hung", "Raised", "Returned", "from_exception"]
+
+_FIELDS = ("needed", "evictable", "protected_size", "cached_len")
+
+
+class Returned(msgspec.Struct, frozen=True, tag=True):
+    """A result: the slots of a match, an evict or a reset, or the length of an insert.
+
+    `cached_len` is that of the handle which a match returned.
+    """
+
+    value: list[int] | int | None
+    cached_len: int | None = None
+
+
+class Raised(msgspec.Struct, frozen=True, tag=True):
+    """An exception: what it announces itself to be, and how it read."""
+
+    kind: RefusalKind | None
+    builtins: list[str]
+    error: str
+    message: str
+    fields: dict[str, int]
+
+    def __str__(self) -> str:
+        return f"{self.error}: {self.message}"
+
+
+class Hung(msgspec.Struct, frozen=True, tag=True):
+    """No answer within the time limit, in seconds."""
+
+    seconds: float
+
+
+class Died(msgspec.Struct, frozen=True, tag=True):
+    """The process of the target ended; `how` says its exit status or signal."""
+
+    how: str
+
+
+Answer = Returned | Raised | Hung | Died
+
+
+def from_exception(error: BaseException) -> Raised:
+    """The exception as an answer."""
+    fields = {name: getattr(error, name, None) for name in _FIELDS}
+    return Raised(
+        kind=classify(error),
+        builtins=sorted(
+            {base.__name__ for base in set(BUILTIN.values()) if isinstance(error, base)}
+        ),
+        error=type(error).__name__,
+        message=str(error)[:500],
+        fields={name: value for name, value in fields.items() if isinstance(value, int)},
+    )

@@ -1,0 +1,308 @@
+"""The judge: applies one operation to a target and to the oracle, and compares what can be seen.
+
+The oracle goes first. It says what has to come back, or that the call has to be refused, and in
+that case the state of the target is looked at before and after. The first difference ends the
+run: after it, the two have different histories.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from kvref.answers import Answer, Died, Hung, Raised, Returned
+from kvref.configuration import Configuration
+from kvref.divergence import Divergence, DivergenceKind
+from kvref.executor import Executor
+from kvref.legal_eviction import follow
+from kvref.naive_oracle import NaiveOracle
+from kvref.operations import FOREIGN, Evict, Insert, Lock, Match, Operation, Reset, Unlock
+from kvref.oracle import Handle, NodeView, Oracle
+from kvref.promises import Promises
+from kvref.refusals import BUILTIN, Refusal, Refused
+
+__all__ = ["Judge"]
+
+_KIND = DivergenceKind
+
+
+class Judge:
+    """One run of one target.
+
+    Attributes:
+        operations: all that were applied, skipped ones too; an operation's number is its index.
+        divergence: the first difference, or None; nothing is applied after it.
+        accepted, refused, skipped: how many operations were what. Skipped are those that this
+            target does not promise to refuse, and those that name a match which is not there.
+        judged: how often each law was judged.
+        oracle: may be asked (`cached_slots`, `holds`, the sizes), and not be changed.
+    """
+
+    def __init__(
+        self,
+        executor: Executor,
+        configuration: Configuration,
+        promises: Promises | None = None,
+        *,
+        look_every: int = 1,
+    ) -> None:
+        """Judge `executor`, whose target is new and empty.
+
+        Args:
+            executor: owned by the caller, who closes it.
+            configuration: that of the target.
+            promises: what the target claims; the whole contract by default.
+            look_every: structure, integrity and the oracle's own recount are looked at after
+                every N-th operation and by `look`, all else after each operation.
+        """
+        self.configuration = configuration
+        self.promises = promises or Promises()
+        self.oracle: Oracle | NaiveOracle = (
+            Oracle(configuration, granularity=self.promises.granularity)
+            if self.promises.keeps_prefixes
+            else NaiveOracle(configuration)
+        )
+        self.operations: list[Operation] = []
+        self.divergence: Divergence | None = None
+        self.accepted = self.refused = self.skipped = 0
+        self.judged: Counter[str] = Counter()
+        self._executor = executor
+        self._look_every = look_every
+        self._handles: dict[int, Handle] = {}
+        self._first_match: dict[Handle, int] = {}  # handles are counted by their first match
+        self._latest_of_length: dict[int, int] = {}
+        self._locks: Counter[int] = Counter()
+        self._foreign = _foreign_handle(configuration)
+
+    # ------------------------------------------------------------------ what a source asks
+
+    def handle(self, index: int) -> Handle | None:
+        """The oracle's handle of the match number `index`, or None if that is no match."""
+        return self._handles.get(index)
+
+    def outstanding(self) -> list[int]:
+        """A match for each lock that was not given back."""
+        return list(self._locks.elements())
+
+    # ---------------------------------------------------------------------------- judging
+
+    def apply(self, operation: Operation) -> Divergence | None:
+        """Apply one operation to both and compare; the divergence, if there is one."""
+        if self.divergence is not None:
+            raise RuntimeError("the run ended at its first divergence")
+        index = len(self.operations)
+        self.operations.append(operation)
+        if not self._applicable(operation):
+            self.skipped += 1
+            return None
+        try:
+            expected = self._ask(operation)
+        except Refused as refused:
+            if refused.refusal.kind not in self.promises.refuses:
+                self.skipped += 1
+                return None
+            self.refused += 1
+            self._judge_refusal(index, operation, refused.refusal)
+        else:
+            self.accepted += 1
+            self._judge_answer(operation, expected, self._executor.call(index, operation))
+            self._note(index, operation, expected)
+        self._judge_sizes()
+        if len(self.operations) % self._look_every == 0:
+            self.look()
+        return self.divergence
+
+    def look(self) -> Divergence | None:
+        """Compare structure and integrity now, and have the oracle recount itself."""
+        if self.divergence is None and self.operations:
+            self.oracle.recompute()
+            self._judge_structure()
+        if self.divergence is None and self.operations and self.promises.integrity:
+            self.judged["integrity"] += 1
+            answer = self._executor.integrity()
+            if not isinstance(answer, Returned):
+                self._diverge(_KIND.INTEGRITY, "integrity", "a healthy cache", answer)
+        return self.divergence
+
+    # ------------------------------------------------------------------------- the oracle
+
+    def _applicable(self, operation: Operation) -> bool:
+        match operation:
+            case Match(namespace=str()) | Insert(namespace=str()):
+                return self.promises.namespaces
+            case Lock(int(index)) | Unlock(int(index)):
+                return index in self._handles
+        return True
+
+    def _ask(self, operation: Operation) -> Any:
+        """What has to come back; for an evict of the target's own choice, the size."""
+        oracle = self.oracle
+        match operation:
+            case Match(tokens, namespace):
+                return oracle.match_prefix(tokens, namespace)
+            case Insert(tokens, slots, namespace):
+                return oracle.insert_prefix(tokens, slots, namespace)
+            case Lock(reference):
+                return oracle.lock_handle(self._resolve(reference))
+            case Unlock(reference):
+                return oracle.lock_handle(self._resolve(reference), unlock=True)
+            case Evict(size):
+                if self.promises.eviction == "legal" and isinstance(oracle, Oracle):
+                    return oracle.check_evict(size)
+                return oracle.evict(size)
+            case Reset():
+                return oracle.reset()
+
+    def _resolve(self, reference: int | str) -> object:
+        if isinstance(reference, int):
+            return self._handles[reference]
+        return self._foreign if reference == FOREIGN else None
+
+    def _note(self, index: int, operation: Operation, expected: Any) -> None:
+        """Remember what later operations may name; compares handles on the way."""
+        match operation:
+            case Match():
+                handle = expected[0]
+                self._handles[index] = handle
+                if self.divergence is None and self.promises.value_handles:
+                    self._judge_handle(index, handle)
+                self._first_match.setdefault(handle, index)
+                self._latest_of_length[handle.cached_len] = index
+            case Lock(int(match)) if self._handles[match].cached_len:
+                self._locks[self._first_match[self._handles[match]]] += 1
+            case Unlock(int(match)) if self._handles[match].cached_len:
+                self._locks[self._first_match[self._handles[match]]] -= 1
+
+    # -------------------------------------------------------------------- the comparisons
+
+    def _judge_answer(self, operation: Operation, expected: Any, answer: Answer) -> None:
+        self.judged["accepts"] += 1
+        if not isinstance(answer, Returned):
+            self._diverge(_KIND.REFUSED, "accepts", "accepted", answer)
+            return
+        got = answer.value
+        match operation:
+            case Match():
+                handle, slots = expected
+                length = len(got) if isinstance(got, list) else None
+                self._equal(
+                    _KIND.MATCH_LENGTH,
+                    "match-length",
+                    f"a handle of {handle.cached_len} tokens and {len(slots)} slots",
+                    f"a handle of {answer.cached_len} tokens and {length} slots",
+                )
+                self._equal(_KIND.MATCH_SLOTS, "match-slots", slots, got)
+            case Insert():
+                self._equal(_KIND.ALREADY_CACHED, "already-cached", expected, got)
+            case Evict() if self.promises.eviction == "legal" and isinstance(self.oracle, Oracle):
+                self.judged["legal-victims"] += 1
+                problem = follow(self.oracle, expected, got if isinstance(got, list) else [])
+                if problem is not None:
+                    wanted = f"a legal choice for {expected} slots"
+                    self._diverge(_KIND.VICTIMS, "legal-victims", wanted, f"{problem}: {got}")
+            case Evict():
+                self._same_victims(_KIND.VICTIMS, "victims", expected, got)
+            case Reset():
+                self._same_victims(_KIND.RESET_SLOTS, "reset", expected, got)
+
+    def _judge_refusal(self, index: int, operation: Operation, refusal: Refusal) -> None:
+        unchanged = self.promises.refused_calls_change_nothing
+        before = self._executor.fingerprint() if unchanged else None
+        answer = self._executor.call(index, operation)
+        self.judged["refusals"] += 1
+        if isinstance(answer, Returned):
+            got = f"accepted, with {answer.value}"
+            self._diverge(_KIND.ACCEPTED, "refusals", str(refusal), got)
+        elif not isinstance(answer, Raised) or not self._right_error(refusal, answer):
+            self._diverge(_KIND.WRONG_REFUSAL, "refusals", str(refusal), answer)
+        elif before is not None:
+            self.judged["refused-unchanged"] += 1
+            if self._executor.fingerprint() != before:
+                wanted, got = "the state before the call", f"another one, after {answer}"
+                self._diverge(_KIND.LEFT_A_TRACE, "refused-unchanged", wanted, got)
+
+    def _right_error(self, refusal: Refusal, answer: Raised) -> bool:
+        if self.promises.refusal_errors == "any":
+            return True
+        if BUILTIN[refusal.kind].__name__ not in answer.builtins:
+            return False
+        return self.promises.refusal_errors == "builtin" or (
+            answer.kind is refusal.kind and refusal.fields.items() <= answer.fields.items()
+        )
+
+    def _judge_sizes(self) -> None:
+        if self.divergence is None:
+            got = self._executor.sizes()
+            wanted = (self.oracle.evictable_size, self.oracle.protected_size)
+            if isinstance(got, tuple):
+                self._equal(_KIND.SIZES, "sizes", wanted, got)
+            else:
+                self._diverge(_KIND.SIZES, "sizes", f"(evictable, protected) {wanted}", got)
+
+    def _judge_handle(self, index: int, handle: Handle) -> None:
+        """Equal to the first handle of this incarnation, else not to the last of its length."""
+        twin = self._first_match.get(handle)
+        other = self._latest_of_length.get(handle.cached_len) if twin is None else twin
+        if other is not None:
+            self.judged["handles"] += 1
+            if self._executor.same_handle(other, index) != (twin is not None):
+                relation = "differs from" if twin is None else "is equal to, with equal hash,"
+                wanted, got = f"h{index} {relation} h{other}", "the opposite"
+                self._diverge(_KIND.HANDLES, "handles", wanted, got)
+
+    def _judge_structure(self) -> None:
+        if self.promises.granularity == "any":
+            return
+        got = self._executor.nodes()
+        if got is None:
+            return
+        self.judged["structure"] += 1
+        if not isinstance(got, list):
+            self._diverge(_KIND.STRUCTURE, "structure", "its nodes", got)
+            return
+        expected = self.oracle.nodes()
+        mine = next((node for node in expected if node not in got), None)
+        theirs = next((node for node in got if node not in expected), None)
+        if mine or theirs or len(expected) != len(got):
+            self._diverge(_KIND.STRUCTURE, "structure", _node(mine), _node(theirs))
+
+    # -------------------------------------------------------------------------- reporting
+
+    def _equal(self, kind: DivergenceKind, law: str, expected: Any, got: Any) -> None:
+        self.judged[law] += 1
+        if got != expected or type(got) is not type(expected):
+            self._diverge(kind, law, str(expected), str(got))
+
+    def _same_victims(self, kind: DivergenceKind, law: str, expected: Any, got: Any) -> None:
+        if not self.promises.ordered_victims and isinstance(got, list):
+            expected, got = sorted(expected), sorted(got)
+        self._equal(kind, law, expected, got)
+
+    def _diverge(self, kind: DivergenceKind, law: str, expected: str, got: str | Answer) -> None:
+        if self.divergence is not None:
+            return  # the first one counts
+        match got:
+            case Hung(seconds):
+                kind, law, got = _KIND.HANG, "answers-in-time", f"nothing within {seconds:g} s"
+            case Died(how):
+                kind, law, got = _KIND.CRASH, "answers-in-time", f"the process ended: {how}"
+        index = len(self.operations) - 1
+        operation = self.operations[index]
+        self.divergence = Divergence(kind, law, index, operation, expected, str(got))
+
+
+def _foreign_handle(configuration: Configuration) -> Handle:
+    other = Oracle(configuration)
+    tokens = (0,) * other.page_size
+    other.insert_prefix(tokens, range(other.page_size))
+    return other.match_prefix(tokens)[0]
+
+
+def _node(node: NodeView | None) -> str:
+    if node is None:
+        return "no other node"
+    where = "" if node.namespace is None else f" of namespace {node.namespace!r}"
+    return (
+        f"a node that ends {list(node.prefix)}{where}, with slots {list(node.slots)} "
+        f"and {node.lock_count} locks"
+    )

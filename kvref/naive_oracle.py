@@ -1,0 +1,74 @@
+"""The oracle of a manager that remembers nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kvref.configuration import Configuration
+from kvref.oracle import EMPTY, Handle, NodeView
+from kvref.refusals import RefusalKind, refuse
+
+__all__ = ["NaiveOracle"]
+
+
+class NaiveOracle:
+    """The baseline that remembers nothing, with the oracle's methods."""
+
+    evictable_size = 0
+    protected_size = 0
+
+    def __init__(self, configuration: Configuration) -> None:
+        self.page_size = configuration.page_size
+
+    def match_prefix(
+        self,
+        tokens: Sequence[int],
+        namespace: str | None = None,
+    ) -> tuple[Handle, list[int]]:
+        """Nothing, always."""
+        return EMPTY, []
+
+    def insert_prefix(
+        self,
+        tokens: Sequence[int],
+        slots: Sequence[int],
+        namespace: str | None = None,
+    ) -> int:
+        """Claims all whole pages to be cached, so that the caller frees them."""
+        if len(tokens) != len(slots):
+            refuse(RefusalKind.VALUE)
+        return len(tokens) // self.page_size * self.page_size
+
+    def lock_handle(self, handle: object, unlock: bool = False) -> None:
+        """Any handle is right."""
+        if not isinstance(handle, Handle):
+            refuse(RefusalKind.TYPE)
+
+    def evict(self, size: object) -> list[int]:
+        """Nothing to evict."""
+        if isinstance(size, bool) or not isinstance(size, int):
+            refuse(RefusalKind.TYPE)
+        if size < 0:
+            refuse(RefusalKind.VALUE)
+        if size > 0:
+            refuse(RefusalKind.UNSUPPORTED, needed=size)
+        return []
+
+    def reset(self) -> list[int]:
+        """Nothing to give up."""
+        return []
+
+    def cached_slots(self, tokens: Sequence[int], namespace: str | None = None) -> list[int]:
+        """None."""
+        return []
+
+    def holds(self, slot: int) -> bool:
+        """Nothing."""
+        return False
+
+    def nodes(self) -> list[NodeView]:
+        """None."""
+        return []
+
+    def recompute(self) -> None:
+        """Nothing is kept."""

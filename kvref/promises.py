@@ -1,0 +1,79 @@
+"""What a target says that it does: it is held to that, and what it rules out is said aloud."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+import msgspec
+
+from kvref.configuration import Policy
+from kvref.laws import LAWS
+from kvref.oracle import Granularity
+from kvref.refusals import RefusalKind
+
+__all__ = ["Promises"]
+
+
+class Promises(msgspec.Struct, frozen=True, kw_only=True):
+    """The defaults are the whole contract; a target takes back what it does not promise.
+
+    Fields:
+        page_sizes: the page sizes it can be built with, or None for any.
+        policies: the policies it can be built with.
+        keeps_prefixes: False for a manager that remembers nothing.
+        eviction: "exact": the least-wanted unlocked leaf goes, by the configuration's policy.
+            "legal": which one goes is its own choice; the judge asks whether it was allowed.
+        granularity: an eviction takes whole nodes, or single pages from the end of one, or
+            ("any", with "legal" alone) some other unit, and then the amount is not judged.
+        ordered_victims: evict and reset return the victims in the order in which they went.
+        namespaces: `match_prefix` and `insert_prefix` know namespaces.
+        refuses: the kinds of misuse that it refuses. The others are never tried on it.
+        refusal_errors: how exactly: by the contract's classes and fields ("named"), by the
+            builtin that each derives from ("builtin"), or by whatever exception ("any").
+        refused_calls_change_nothing: as it says.
+        value_handles: handles of one incarnation are equal and hashable, others are not equal.
+        checked_inserts: has a mode that verifies the slots given to an insert.
+        integrity: `check_integrity` finds damage and never raises on a healthy cache.
+    """
+
+    page_sizes: tuple[int, ...] | None = None
+    policies: tuple[Policy, ...] = ("lru", "fifo")
+    keeps_prefixes: bool = True
+    eviction: Literal["exact", "legal"] = "exact"
+    granularity: Granularity = "node"
+    ordered_victims: bool = True
+    namespaces: bool = True
+    refuses: frozenset[RefusalKind] = frozenset(RefusalKind)
+    refusal_errors: Literal["named", "builtin", "any"] = "named"
+    refused_calls_change_nothing: bool = True
+    value_handles: bool = True
+    checked_inserts: bool = True
+    integrity: bool = True
+
+    def __post_init__(self) -> None:
+        if self.granularity == "any" and self.eviction != "legal":
+            raise ValueError('granularity "any" cannot be predicted: it needs eviction="legal"')
+        if not self.policies or self.page_sizes == ():
+            raise ValueError("a target needs at least one page size and one policy")
+
+    def not_judged(self) -> Iterator[tuple[str, str]]:
+        """Each law that is therefore not judged, and why."""
+        absent: dict[str, tuple[bool, str]] = {
+            "victims": (self.eviction == "exact", "its choice of victims is its own"),
+            "legal-victims": (self.eviction == "legal", "the stricter law of victims is judged"),
+            "handles": (self.value_handles, "its handles are not values"),
+            "refused-unchanged": (
+                self.refused_calls_change_nothing,
+                "a refused call may leave traces",
+            ),
+            "refusals": (bool(self.refuses), "it refuses nothing"),
+            "integrity": (self.integrity, "it has no integrity check"),
+        }
+        for law in LAWS:
+            judged, reason = absent.get(law, (True, ""))
+            if not judged:
+                yield law, reason
+        missing = [kind.value for kind in RefusalKind if kind not in self.refuses]
+        if missing and self.refuses:
+            yield "refusals", f"not promised: {', '.join(missing)}"

@@ -1,0 +1,84 @@
+"""What a manager may refuse, and how an exception of a target is read as such a refusal."""
+
+from __future__ import annotations
+
+import enum
+from typing import NoReturn
+
+import msgspec
+
+__all__ = ["BUILTIN", "Refusal", "RefusalKind", "Refused", "classify", "refuse"]
+
+
+class RefusalKind(enum.Enum):
+    """The rows of the contract's table of refusals, as far as a judge can tell them apart."""
+
+    TYPE = "wrong-type"
+    VALUE = "wrong-value"
+    STALE = "stale-handle"
+    FOREIGN = "foreign-handle"
+    UNBALANCED = "unbalanced-unlock"
+    NOT_EVICTABLE = "not-evictable"
+    IN_USE = "in-use"
+    UNSUPPORTED = "unsupported"
+
+
+BUILTIN: dict[RefusalKind, type[Exception]] = {
+    RefusalKind.TYPE: TypeError,
+    RefusalKind.VALUE: ValueError,
+    RefusalKind.STALE: RuntimeError,
+    RefusalKind.FOREIGN: RuntimeError,
+    RefusalKind.UNBALANCED: RuntimeError,
+    RefusalKind.NOT_EVICTABLE: RuntimeError,
+    RefusalKind.IN_USE: RuntimeError,
+    RefusalKind.UNSUPPORTED: NotImplementedError,
+}
+"""The builtin error that each refusal has to be an instance of."""
+
+# The contract's names; a target need not import anything of ours to use them.
+_NAMED = {
+    "StaleHandle": RefusalKind.STALE,
+    "ForeignHandle": RefusalKind.FOREIGN,
+    "UnbalancedUnlock": RefusalKind.UNBALANCED,
+    "NotEvictable": RefusalKind.NOT_EVICTABLE,
+    "CacheInUse": RefusalKind.IN_USE,
+}
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """One refusal: its kind, and the numbers that the error must carry as fields."""
+
+    kind: RefusalKind
+    fields: dict[str, int] = {}
+
+    def __str__(self) -> str:
+        numbers = ", ".join(f"{name}={value}" for name, value in self.fields.items())
+        return f"refused: {self.kind.value}" + (f" ({numbers})" if numbers else "")
+
+
+class Refused(Exception):
+    """Raised by the oracle: the call is refused and nothing has changed."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        self.refusal = refusal
+        super().__init__(str(refusal))
+
+
+def refuse(kind: RefusalKind, **fields: int) -> NoReturn:
+    """Raise `Refused`."""
+    raise Refused(Refusal(kind, fields))
+
+
+def classify(error: BaseException) -> RefusalKind | None:
+    """The kind that an exception announces by its class, or None for one that announces none.
+
+    A class of the contract's name counts wherever it is defined; then the builtin decides. A
+    bare RuntimeError could be any of five refusals, so it is none of them.
+    """
+    for ancestor in type(error).__mro__:
+        if ancestor.__name__ in _NAMED:
+            return _NAMED[ancestor.__name__]
+    for kind in (RefusalKind.UNSUPPORTED, RefusalKind.TYPE, RefusalKind.VALUE):
+        if isinstance(error, BUILTIN[kind]):
+            return kind
+    return None

@@ -1,0 +1,56 @@
+"""Finding targets: by the name that a package registered, or as `module:factory`."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import os
+import sys
+from importlib.metadata import EntryPoint, entry_points
+
+from kvref.target import TargetFactory
+
+__all__ = ["GROUP", "UnknownTarget", "find", "registered"]
+
+GROUP = "kvref.targets"
+"""The entry point group: `name = "module:factory"`."""
+
+
+class UnknownTarget(LookupError):
+    """No such target, or it cannot be imported; the text says what to do."""
+
+
+def registered() -> dict[str, EntryPoint]:
+    """Every registered target by name, none of them imported."""
+    return {entry.name: entry for entry in sorted(entry_points(group=GROUP))}
+
+
+def find(target: str) -> TargetFactory:
+    """The factory that `target` names: a registered name, or `module:factory`.
+
+    The factory is a `TargetFactory`, or any callable from a Configuration to a Target, which
+    then promises the whole contract. The current directory is searched too.
+    """
+    entry = registered().get(target)
+    if entry is not None:
+        module, _, attribute = entry.value.partition(":")
+    elif ":" in target:
+        module, _, attribute = target.partition(":")
+    else:
+        known = list(registered())
+        near = difflib.get_close_matches(target, known, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(known) or 'none'}"
+        raise UnknownTarget(f"no target named {target!r} ({hint}); or give module:factory")
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        found: object = importlib.import_module(module)
+        for name in attribute.split("."):
+            found = getattr(found, name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise UnknownTarget(f"target {target!r} cannot be imported: {error}") from error
+    if isinstance(found, TargetFactory):
+        return found
+    if not callable(found):
+        raise UnknownTarget(f"target {target!r} is a {type(found).__name__}, not a factory")
+    return TargetFactory(found)

@@ -1,0 +1,1 @@
+"""Bridges from managers to plain ints and sequences; each is imported only when called for."""

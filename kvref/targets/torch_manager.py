@@ -1,0 +1,126 @@
+"""Bridges any manager of the torch interface: tensors in and out, handles, `size_info`.
+
+A fork's manager is put under test by a factory that wraps it:
+
+    def mine(configuration):
+        return TorchTarget(lambda: MyRadixCache("cpu", page_size=configuration.page_size))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from kvref.operations import Carried
+
+__all__ = ["TorchTarget"]
+
+_JUNK = -(2**31) + 7
+"""What buffers are overwritten with once they were passed: no token or slot of any program."""
+
+
+class TorchTarget:
+    """A manager of the torch interface as a `kvref.target.Target`.
+
+    Args:
+        make: builds the manager, and a second one when a foreign handle is called for.
+        page_size: of the manager.
+        namespaces: whether its methods take the keyword `namespace`.
+        index_device: where the index tensors passed to an insert lie.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[], Any],
+        *,
+        page_size: int = 1,
+        namespaces: bool = True,
+        index_device: torch.device | str = "cpu",
+    ) -> None:
+        self.manager = make()
+        self._make = make
+        self._page_size = page_size
+        self._namespaces = namespaces
+        self._index_device = torch.device(index_device)
+        self._other: Any = None
+
+    def match_prefix(
+        self,
+        tokens: Sequence[int],
+        *,
+        namespace: str | None = None,
+        carried: Carried = "int64",
+    ) -> tuple[Any, list[int]]:
+        """The handle, and the slots as a list; the tensors are overwritten afterwards."""
+        input_ids = _tokens(tokens, carried)
+        handle, indices = self.manager.match_prefix(input_ids, **self._keyword(namespace))
+        input_ids.fill_(_JUNK)
+        return handle, _read(indices)
+
+    def insert_prefix(
+        self,
+        tokens: Sequence[int],
+        slots: Sequence[int],
+        *,
+        namespace: str | None = None,
+        carried: Carried = "int64",
+    ) -> int:
+        """How much was cached already; the tensors are overwritten afterwards."""
+        input_ids = _tokens(tokens, carried)
+        indices = torch.tensor(slots, dtype=torch.int32, device=self._index_device)
+        already: int = self.manager.insert_prefix(input_ids, indices, **self._keyword(namespace))
+        input_ids.fill_(_JUNK)
+        indices.fill_(_JUNK)
+        return already
+
+    def lock_handle(self, handle: Any, unlock: bool = False) -> None:
+        """Lock, or give a lock back."""
+        self.manager.lock_handle(handle, unlock=unlock)
+
+    def evict(self, size: Any) -> list[int]:
+        """The victims' slots."""
+        return _read(self.manager.evict(size))
+
+    def reset(self) -> list[int]:
+        """All slots."""
+        return _read(self.manager.reset())
+
+    def sizes(self) -> tuple[int, int]:
+        """Evictable and protected size."""
+        evictable, protected = self.manager.size_info
+        return evictable, protected
+
+    def check_integrity(self) -> None:
+        """The manager's own check."""
+        self.manager.check_integrity()
+
+    def foreign_handle(self) -> Any:
+        """A handle of one page cached in a second manager."""
+        if self._other is None:
+            self._other = self._make()
+            page = torch.arange(self._page_size)
+            self._other.insert_prefix(page, page.to(self._index_device, torch.int32))
+        return self._other.match_prefix(torch.arange(self._page_size))[0]
+
+    def _keyword(self, namespace: str | None) -> dict[str, str | None]:
+        return {"namespace": namespace} if self._namespaces else {}
+
+
+def _tokens(tokens: Sequence[int], carried: Carried) -> torch.Tensor:
+    dtype = torch.int32 if carried.startswith("int32") else torch.int64
+    plain = torch.tensor(tokens, dtype=dtype)
+    if carried.endswith("strided"):
+        padded = torch.full((2 * len(tokens),), _JUNK, dtype=dtype)
+        padded[::2] = plain
+        return padded[::2]
+    return plain
+
+
+def _read(indices: torch.Tensor) -> list[int]:
+    """The values, and then other values in the caller's tensor: it must be the caller's own."""
+    values: list[int] = indices.tolist()
+    if values:
+        indices.fill_(_JUNK)
+    return values
