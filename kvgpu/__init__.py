@@ -1,5 +1,6 @@
 """KV-cache management for LLM serving in torch and Triton: paged storage, prefix sharing."""
 
+from kvgpu.allocator import PageAllocator
 from kvgpu.base import BaseCacheHandle, BaseCacheManager, BaseKVCache, KVCacheLayout, SizeInfo
 from kvgpu.errors import (
     CacheInUse,
@@ -15,6 +16,8 @@ from kvgpu.errors import (
     StaleHandle,
     UnbalancedUnlock,
 )
+from kvgpu.naive_manager import NaiveCacheManager
+from kvgpu.radix_manager import RadixCacheManager
 
 __all__ = [
     "BaseCacheHandle",
@@ -29,8 +32,11 @@ __all__ = [
     "InvalidValue",
     "KVCacheError",
     "KVCacheLayout",
+    "NaiveCacheManager",
     "NotEvictable",
     "OutOfPages",
+    "PageAllocator",
+    "RadixCacheManager",
     "SizeInfo",
     "StaleHandle",
     "UnbalancedUnlock",

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any, TypeGuard
 
+import numpy as np
 import torch
 
+from kvgpu.base import BaseCacheHandle
 from kvgpu.errors import InvalidType, InvalidValue
 
 _CPU = torch.device("cpu")
@@ -53,3 +55,67 @@ def require_size(argument: str, value: Any, *, minimum: int) -> int:
     if value < minimum:
         raise InvalidValue(argument, str(value), f"at least {minimum}")
     return value
+
+
+TOKENS = (torch.int64, torch.int32)
+"""The dtypes of `input_ids`."""
+INDICES = (torch.int32,)
+"""The dtypes of `indices`."""
+
+
+def require_vector(
+    argument: str,
+    value: Any,
+    dtypes: tuple[torch.dtype, ...],
+    devices: tuple[torch.device, ...] = (_CPU,),
+) -> None:
+    """`require_tensor` for shape [n], at about a microsecond where all is well."""
+    if (
+        not isinstance(value, torch.Tensor)
+        or value.dtype not in dtypes
+        or value.dim() != 1
+        or value.device not in devices
+    ):
+        require_tensor(argument, value, dtypes=dtypes, shape=(None,), devices=devices)
+    elif value.layout != torch.strided:
+        raise InvalidValue(argument, f"{describe(value)}, {value.layout}", "a dense tensor")
+
+
+def require_same_length(
+    argument: str, value: torch.Tensor, other_argument: str, other: torch.Tensor
+) -> None:
+    """Refuse two vectors of different lengths."""
+    if len(value) != len(other):
+        raise InvalidValue(argument, f"length {len(value)}", f"{len(other)}, as {other_argument}")
+
+
+def token_bytes(input_ids: torch.Tensor, page_size: int) -> bytes:
+    """The whole pages of `input_ids` (checked before) as int64 in the machine's byte order."""
+    tokens = input_ids.numpy()
+    rest = len(tokens) % page_size
+    if rest:
+        tokens = tokens[:-rest]
+    # Equal values match whatever the dtype that carried them. A copy in any case.
+    return tokens.astype(np.int64, copy=False).tobytes()
+
+
+def require_namespace(value: Any) -> None:
+    """Refuse what is neither a str nor None."""
+    if value is not None and not isinstance(value, str):
+        raise InvalidType("namespace", describe(value), "a str or None")
+
+
+def require_handle(value: Any) -> None:
+    """Refuse what is not a handle of any manager."""
+    if not isinstance(value, BaseCacheHandle):
+        raise InvalidType("handle", describe(value), "a BaseCacheHandle")
+
+
+def require_device(value: Any) -> torch.device:
+    """Refuse what does not name a device; whether the machine has it is not asked."""
+    if not isinstance(value, (torch.device, str)):
+        raise InvalidType("device", describe(value), "a torch.device or its name")
+    try:
+        return torch.device(value)
+    except RuntimeError as error:
+        raise InvalidValue("device", repr(value), "the name of a torch.device") from error

@@ -1,0 +1,102 @@
+"""Checked mode: may the cache take over these slots? Nothing here changes anything."""
+
+from __future__ import annotations
+
+from collections.abc import Set as AbstractSet
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kvgpu.errors import InvalidValue
+from kvgpu.radix_node import IntArray
+
+__all__ = ["require_slots"]
+
+_Complaint = tuple[int, str]
+
+
+def require_slots(
+    slots: IntArray,
+    own: IntArray,
+    *,
+    page_size: int,
+    num_slots: int | None,
+    held: AbstractSet[int],
+) -> None:
+    """Refuse slots that an insert cannot hand over.
+
+    Args:
+        slots: `[a]`, int32: what the caller passed, without the part page. Read only.
+        own: `[c]`, int32, `c <= a`: the cache's slots of the prefix that is there already.
+        page_size: in slots; `a` and `c` are multiples of it.
+        num_slots: of the pool; None: any slot from 0 on is in range.
+        held: the numbers of all pages that the cache holds.
+
+    Raises:
+        InvalidValue: naming the first bad position and the slot there.
+    """
+    already_len = len(own)
+    complaints = _of_fresh(slots[already_len:], already_len, page_size, num_slots, held)
+    complaints += _of_prefix(slots, own, page_size, held)
+    if complaints:
+        position, expected = min(complaints, key=itemgetter(0))
+        raise InvalidValue("indices", f"slot {slots[position]} at position {position}", expected)
+
+
+def _first(mask: npt.NDArray[np.bool_], offset: int, expected: str) -> list[_Complaint]:
+    """One complaint about the first true entry of `mask`, or none."""
+    if not mask.any():
+        return []
+    return [(offset + int(mask.argmax()), expected)]
+
+
+def _members(pages: npt.NDArray[Any], group: AbstractSet[int]) -> npt.NDArray[np.bool_]:
+    """Which of `pages` are in `group`."""
+    numbers = pages.tolist()
+    if group.isdisjoint(numbers):
+        return np.zeros(len(numbers), dtype=np.bool_)
+    return np.fromiter(map(group.__contains__, numbers), np.bool_, len(numbers))
+
+
+def _of_fresh(
+    fresh: IntArray, offset: int, page_size: int, num_slots: int | None, held: AbstractSet[int]
+) -> list[_Complaint]:
+    """What is wrong with the slots that the cache would own: whole pages, free, distinct."""
+    wide = fresh.astype(np.int64)  # a page may end beyond what an int32 holds
+    outside = wide < 0
+    within = "a slot from 0 on"
+    if num_slots is not None:
+        outside |= wide >= num_slots
+        within = f"a slot in 0..{num_slots - 1}"
+    pages = wide[::page_size] // page_size
+    whole = (pages[:, None] * page_size + np.arange(page_size)).reshape(-1)
+    repeated = np.ones(len(pages), dtype=np.bool_)
+    repeated[np.unique(pages, return_index=True)[1]] = False
+    return [
+        *_first(outside, offset, within),
+        *_first(wide != whole, offset, f"whole aligned pages of {page_size} slots"),
+        *_first(repeated.repeat(page_size), offset, "each page once"),
+        *_first(
+            _members(pages, held).repeat(page_size), offset, "a page that the cache does not hold"
+        ),
+    ]
+
+
+def _of_prefix(
+    slots: IntArray, own: IntArray, page_size: int, held: AbstractSet[int]
+) -> list[_Complaint]:
+    """What is wrong where the cache has its own slots: each is that slot, or a duplicate."""
+    already_len = len(own)
+    foreign = slots[:already_len] != own
+    if not foreign.any():
+        return []
+    pages = slots // page_size
+    of_cache = foreign & _members(pages[:already_len], held)
+    # Handed over further on, such a page would be the cache's and the caller's at once.
+    given = foreign & np.isin(pages[:already_len], pages[already_len:])
+    return [
+        *_first(of_cache, 0, "the cache's own slot there, or one that the cache holds nowhere"),
+        *_first(given, 0, "a duplicate whose page is not handed over further on"),
+    ]

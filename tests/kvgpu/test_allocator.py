@@ -1,0 +1,114 @@
+"""The page allocator; what it refuses is in test_refusals.py."""
+
+from __future__ import annotations
+
+import random
+import threading
+
+import numpy as np
+import pytest
+import torch
+
+from kvgpu import OutOfPages, PageAllocator
+
+
+def test_allocated_pages_are_distinct_and_were_free():
+    allocator = PageAllocator(10, 4)
+    assert (allocator.num_pages, allocator.page_size, allocator.num_free_pages) == (10, 4, 10)
+    pages = allocator.allocate(4)
+    more = allocator.allocate(6)
+    assert pages.dtype == np.int32
+    assert sorted([*pages.tolist(), *more.tolist()]) == list(range(10))
+    assert allocator.num_free_pages == 0
+
+
+def test_an_allocate_of_none_gives_none():
+    allocator = PageAllocator(1, 1)
+    assert allocator.allocate(0).tolist() == []
+    allocator.allocate(1)
+    assert allocator.allocate(0).tolist() == []
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        list,
+        tuple,
+        set,
+        iter,
+        lambda pages: (page for page in pages),
+        np.array,
+        lambda pages: list(np.array(pages)),
+        lambda pages: np.array(pages, dtype=np.uint8)[::1],
+        torch.tensor,
+        lambda pages: torch.tensor(pages, dtype=torch.int32),
+    ],
+)
+def test_pages_are_given_back_in_any_form(kind):
+    allocator = PageAllocator(4, 1)
+    allocator.allocate(4)
+    allocator.free(kind([2, 0]))
+    assert allocator.num_free_pages == 2
+    assert set(allocator.allocate(2).tolist()) == {0, 2}
+
+
+@pytest.mark.parametrize(
+    "nothing", [[], np.empty(0, dtype=np.int32), torch.empty(0, dtype=torch.int32)]
+)
+def test_nothing_can_be_given_back(nothing):
+    allocator = PageAllocator(2, 1)
+    allocator.free(nothing)
+    assert allocator.num_free_pages == 2
+
+
+def test_fragments_serve_as_well_as_a_run():
+    allocator = PageAllocator(4, 1)
+    allocator.allocate(4)
+    allocator.free([0, 2])
+    assert set(allocator.allocate(2).tolist()) == {0, 2}
+
+
+def test_a_result_is_the_caller_s():
+    allocator = PageAllocator(4, 1)
+    pages = allocator.allocate(2)
+    given = pages.copy()
+    pages.fill(3)
+    allocator.free(given)
+    given.fill(3)
+    assert sorted(allocator.allocate(4).tolist()) == [0, 1, 2, 3]
+
+
+def test_random_use_keeps_each_page_in_one_place():
+    allocator, chance = PageAllocator(17, 2), random.Random(1)
+    used: set[int] = set()
+    for _ in range(500):
+        if chance.random() < 0.5:
+            number = chance.randrange(6)
+            if number > 17 - len(used):
+                with pytest.raises(OutOfPages):
+                    allocator.allocate(number)
+                continue
+            pages = allocator.allocate(number).tolist()
+            assert len(set(pages)) == number
+            assert not used & set(pages)
+            used |= set(pages)
+        else:
+            back = chance.sample(sorted(used), chance.randrange(len(used) + 1))
+            allocator.free(back)
+            used -= set(back)
+        assert allocator.num_free_pages == 17 - len(used)
+
+
+def test_pages_are_not_lost_between_threads():
+    allocator = PageAllocator(64, 1)
+
+    def work() -> None:
+        for _ in range(200):
+            allocator.free(allocator.allocate(8))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(allocator.allocate(64).tolist()) == list(range(64))
