@@ -62,7 +62,7 @@ class NaiveCacheManager(BaseCacheManager):
     def lock_handle(
         self,
         handle: BaseCacheHandle,
-        unlock: bool = False,  # noqa: ARG002 - nothing is locked, so there is nothing to tell apart
+        unlock: bool = False,
     ) -> None:
         """Accept any handle, whoever made it, and do nothing."""
         require_handle(handle)

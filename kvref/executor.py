@@ -42,13 +42,17 @@ class Executor(Protocol):
 
 
 class LocalExecutor:
-    """Runs the target in this process, under a time limit where one can be had."""
+    """Runs the target in this process, under a time limit where one can be had.
 
-    def __init__(self, target: Target, seconds: float = 10.0) -> None:
+    Close it, so that the limit's timer ends.
+    """
+
+    def __init__(self, target: Target, seconds: float | None = 10.0) -> None:
         self._target = target
-        self._limit = TimeLimit(seconds)
+        self._limit = TimeLimit(seconds or 0.0)
+        if seconds is not None:
+            self._limit.open()
         self._handles: dict[int, Any] = {}
-        self._inspectable = isinstance(target, InspectableTarget)
 
     def call(self, index: int, operation: Operation) -> Answer:
         """Run the operation number `index`."""
@@ -80,7 +84,8 @@ class LocalExecutor:
         return bool(first == second) and hash(first) == hash(second)
 
     def close(self) -> None:
-        """Nothing to give back."""
+        """End the time limit's timer."""
+        self._limit.close()
 
     def _guard(self, function: Callable[..., _R], *args: Any) -> _R | Answer:
         try:

@@ -107,6 +107,7 @@ class Judge:
             self.accepted += 1
             self._judge_answer(operation, expected, self._executor.call(index, operation))
             self._note(index, operation, expected)
+        self.judged["answers-in-time"] += 1
         self._judge_sizes()
         if len(self.operations) % self._look_every == 0:
             self.look()

@@ -1,16 +1,16 @@
-"""A time limit for a call into a target that may never return."""
+"""A time limit for calls into a target that may never return."""
 
 from __future__ import annotations
 
 import signal
 import threading
+import time
 from collections.abc import Callable
 from types import FrameType
-from typing import ParamSpec, TypeVar
+from typing import Any, TypeVar
 
 __all__ = ["TimeLimit", "TimeLimitExceeded"]
 
-_P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 
@@ -21,30 +21,55 @@ class TimeLimitExceeded(BaseException):
 class TimeLimit:
     """Interrupts calls that take longer than `seconds` of wall time.
 
-    It works through a signal, so only in the main thread, only where there are interval timers,
-    and only while the target runs Python; `available` says whether. Elsewhere calls run without
-    a limit: judge the target in a process of its own instead.
+    From `open` to `close` an interval timer ticks, and a tick that comes after the deadline of
+    the call in progress raises in it: setting a timer for each call would cost more than most
+    calls. Only the main thread gets signals, and only while it runs Python or waits for a lock;
+    somebody else may have taken the signal (pytest-timeout). `available` says whether the limit
+    is in force. Where it is not, judge the target in a process of its own.
     """
+
+    _open = 0
+    _deadline: float | None = None
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
-        self.available = (
-            hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
-        )
+        self.available = False
 
-    def call(self, function: Callable[_P, _R], *args: _P.args, **kwargs: _P.kwargs) -> _R:
-        """Call the function; TimeLimitExceeded if it took too long."""
-        if not self.available:
-            return function(*args, **kwargs)
-        previous = signal.signal(signal.SIGALRM, _interrupt)
-        # Repeated, since a target's own `except:` or a finalizer may eat the first one.
-        signal.setitimer(signal.ITIMER_REAL, self.seconds, 0.1)
+    def open(self) -> None:
+        """Start ticking."""
+        if not hasattr(signal, "setitimer"):
+            return
+        if threading.current_thread() is not threading.main_thread():
+            return
+        if signal.getsignal(signal.SIGALRM) not in (signal.SIG_DFL, _tick):
+            return
+        if TimeLimit._open == 0:
+            signal.signal(signal.SIGALRM, _tick)
+        tick = min(0.25, self.seconds / 2)
+        signal.setitimer(signal.ITIMER_REAL, tick, tick)
+        TimeLimit._open += 1
+        self.available = True
+
+    def close(self) -> None:
+        """Stop ticking, unless another limit is still open."""
+        if self.available:
+            self.available = False
+            TimeLimit._open -= 1
+            if TimeLimit._open == 0:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+                signal.signal(signal.SIGALRM, signal.SIG_DFL)
+
+    def call(self, function: Callable[..., _R], *args: Any) -> _R:
+        """Call the function; TimeLimitExceeded if it takes too long and the limit is open."""
+        outer = TimeLimit._deadline
+        TimeLimit._deadline = time.monotonic() + self.seconds if self.available else None
         try:
-            return function(*args, **kwargs)
+            return function(*args)
         finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            signal.signal(signal.SIGALRM, previous)
+            TimeLimit._deadline = outer
 
 
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise TimeLimitExceeded
+def _tick(number: int, frame: FrameType | None) -> None:
+    deadline = TimeLimit._deadline
+    if deadline is not None and time.monotonic() > deadline:
+        raise TimeLimitExceeded

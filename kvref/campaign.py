@@ -1,0 +1,119 @@
+"""A random campaign: one run after another, each a new manager and a random program."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from random import Random
+
+from kvref.composer import Composer, draw_configuration
+from kvref.configuration import Configuration
+from kvref.divergence import Divergence
+from kvref.executor import Executor, LocalExecutor
+from kvref.isolated import IsolatedExecutor, TargetProcess
+from kvref.judge import Judge
+from kvref.operations import Operation
+from kvref.target import TargetFactory
+
+__all__ = ["LOOK_EVERY", "Failure", "Totals", "campaign", "start_isolated", "start_locally"]
+
+LOOK_EVERY = 64
+"""Structure, integrity and the oracle's recount are looked at after so many operations of a run
+and at its end: they cost as much as twenty operations."""
+
+Start = Callable[[Configuration], Executor]
+"""Gives the executor of a new, empty target."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A run that diverged, with all that is needed to have it again."""
+
+    seed: int
+    run: int
+    configuration: Configuration
+    operations: tuple[Operation, ...]
+    divergence: Divergence
+
+
+@dataclass
+class Totals:
+    """What a campaign has done so far."""
+
+    runs: int = 0
+    operations: int = 0
+    accepted: int = 0
+    refused: int = 0
+    skipped: int = 0
+    judging_seconds: float = 0.0
+    judged: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def rate(self) -> float:
+        """Judged operations a second of this process's own processor time."""
+        return self.operations / self.judging_seconds if self.judging_seconds else 0.0
+
+    @property
+    def share_accepted(self) -> float:
+        """Of the operations that were not skipped; 1 where there were none."""
+        judged = self.accepted + self.refused
+        return self.accepted / judged if judged else 1.0
+
+
+def start_locally(factory: TargetFactory, seconds: float) -> Start:
+    """Targets in this process, each operation under a limit of `seconds`."""
+    return lambda configuration: LocalExecutor(factory(configuration), seconds)
+
+
+def start_isolated(process: TargetProcess) -> Start:
+    """Targets in `process`, which the caller closes."""
+    return lambda configuration: IsolatedExecutor(process, configuration)
+
+
+def campaign(
+    start: Start,
+    factory: TargetFactory,
+    seed: int,
+    totals: Totals,
+    *,
+    first_run: int = 0,
+    look_every: int = LOOK_EVERY,
+) -> Iterator[Failure | None]:
+    """Run for ever; yields after each run, with its failure if there was one.
+
+    Every run depends on nothing but `seed`, its number and the target: (seed, number) has it
+    again. `totals` is kept up to date during a run too, so that a caller who interrupts loses
+    nothing.
+    """
+    number = first_run
+    while True:
+        random = Random(f"{seed}:{number}")
+        configuration = draw_configuration(random, factory.promises)
+        executor = start(configuration)
+        try:
+            judge = Judge(executor, configuration, factory.promises, look_every=look_every)
+            failure = None
+            began = time.process_time()
+            try:
+                for operation in Composer(random, judge).program():
+                    if judge.apply(operation) is not None:
+                        break
+                judge.look()
+            finally:
+                totals.judging_seconds += time.process_time() - began
+                totals.operations += len(judge.operations)
+                totals.accepted += judge.accepted
+                totals.refused += judge.refused
+                totals.skipped += judge.skipped
+                totals.judged += judge.judged
+            if judge.divergence is not None:
+                failure = Failure(
+                    seed, number, configuration, tuple(judge.operations), judge.divergence
+                )
+        finally:
+            executor.close()
+        totals.runs += 1
+        number += 1
+        yield failure

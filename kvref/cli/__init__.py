@@ -1,0 +1,7 @@
+"""The command line: `kvref fuzz`, `kvref targets`."""
+
+from __future__ import annotations
+
+from kvref.cli.app import main
+
+__all__ = ["main"]

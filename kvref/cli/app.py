@@ -1,0 +1,86 @@
+"""The commands and their options; what they do is in a module each."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kvref.cli import fuzz as fuzz_command
+from kvref.cli import targets as targets_command
+
+__all__ = ["main"]
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Finds the bugs in KV-cache managers: judges a manager against a plain oracle.",
+    epilog="Exit status: 0 clean, 1 a difference was found, 2 called wrongly, 130 interrupted.",
+)
+
+
+@app.command()
+def fuzz(
+    target: Annotated[
+        str, typer.Argument(help="A registered name (see `kvref targets`), or module:factory.")
+    ] = "kvgpu-radix",
+    seconds: Annotated[
+        float, typer.Option(min=0.0, help="Stop after so much time.", show_default="20")
+    ] = -1.0,
+    ops: Annotated[
+        int | None, typer.Option(min=1, help="Stop after so many operations instead.")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Same seed, same runs.", show_default="random")
+    ] = None,
+    run: Annotated[
+        int | None, typer.Option(min=0, help="Only the run of this number, to have it again.")
+    ] = None,
+    max_failures: Annotated[int, typer.Option(min=1, help="Stop after so many failures.")] = 3,
+    time_limit: Annotated[
+        float, typer.Option(min=0.001, help="Seconds for one operation; longer is a hang.")
+    ] = 10.0,
+    isolate: Annotated[
+        bool,
+        typer.Option("--isolate", help="The target in a process of its own: survives a crash."),
+    ] = False,
+    look_every: Annotated[
+        int,
+        typer.Option(min=1, help="Look at structure and integrity after every N operations."),
+    ] = fuzz_command.LOOK_EVERY,
+    out: Annotated[
+        Path, typer.Option(help="Folder for failures, one file each.", file_okay=False)
+    ] = Path("kvref-failures"),
+) -> None:
+    """Judge random programs of match, lock, insert, evict, unlock and reset.
+
+    Page sizes from 1 to 16, both policies, small and large trees, several namespaces, and the
+    misuse that has to be refused. Each failure is written to a file as soon as it is found.
+    """
+    if seconds >= 0 and ops is not None:
+        raise typer.BadParameter("--seconds and --ops exclude each other")
+    limits = fuzz_command.Limits(
+        seconds=None if ops is not None else (seconds if seconds >= 0 else 20.0),
+        operations=ops,
+        run=run,
+        failures=max_failures,
+        one_operation=time_limit,
+    )
+    chosen = random.SystemRandom().randrange(2**32) if seed is None else seed
+    raise typer.Exit(
+        fuzz_command.fuzz(target, limits, chosen, isolate=isolate, look_every=look_every, out=out)
+    )
+
+
+@app.command()
+def targets() -> None:
+    """List the targets that are installed, and what each one promises."""
+    targets_command.targets()
+
+
+def main() -> None:
+    """The console script."""
+    app()

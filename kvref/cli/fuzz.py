@@ -1,0 +1,195 @@
+"""`kvref fuzz`: runs a campaign, shows how far it is, and gives a verdict."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from kvref.campaign import (
+    LOOK_EVERY,
+    Failure,
+    Totals,
+    campaign,
+    start_isolated,
+    start_locally,
+)
+from kvref.failure_file import write
+from kvref.isolated import TargetProcess
+from kvref.laws import LAWS
+from kvref.operations import program
+from kvref.registry import UnknownTarget, find
+from kvref.target import TargetFactory
+
+__all__ = ["LOOK_EVERY", "Limits", "fuzz"]
+
+CLEAN, FOUND, MISUSED, INTERRUPTED = 0, 1, 2, 130
+_LEAST_ACCEPTED = 0.5
+"""Below this share the run says little: most calls were only refused."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When to stop: whichever comes first."""
+
+    seconds: float | None
+    operations: int | None
+    run: int | None
+    failures: int
+    one_operation: float
+
+
+def fuzz(
+    target: str, limits: Limits, seed: int, *, isolate: bool, look_every: int, out: Path
+) -> int:
+    """Run the campaign; returns the exit status."""
+    console = Console(highlight=False, soft_wrap=True)
+    try:
+        factory = find(target)
+    except UnknownTarget as error:
+        Console(stderr=True, highlight=False, soft_wrap=True).print(
+            f"kvref fuzz: {error}", markup=False
+        )
+        return MISUSED
+    console.print(
+        f"target {target}, seed {seed}" + (f", run {limits.run}" if limits.run is not None else "")
+    )
+    process = TargetProcess(target, limits.one_operation) if isolate else None
+    start = start_isolated(process) if process else start_locally(factory, limits.one_operation)
+    totals = Totals()
+    found: Counter[tuple[str, str]] = Counter()
+    interrupted = False
+    began = time.monotonic()
+    runs = campaign(start, factory, seed, totals, first_run=limits.run or 0, look_every=look_every)
+    try:
+        with _progress(console, totals, found) as show:
+            for failure in runs:
+                if failure is not None:
+                    kind = (
+                        failure.divergence.kind.value,
+                        type(failure.divergence.operation).__name__,
+                    )
+                    found[kind] += 1
+                    if found[kind] == 1:
+                        _report(console, target, failure, write(out, target, failure))
+                show(time.monotonic() - began)
+                if _enough(limits, totals, found, time.monotonic() - began):
+                    break
+    except KeyboardInterrupt:
+        interrupted = True
+    finally:
+        if process is not None:
+            process.close()
+    _verdict(console, factory, totals, found, time.monotonic() - began, look_every)
+    if found:
+        return FOUND
+    if interrupted:
+        console.print("[bold]interrupted[/bold]: clean so far")
+        return INTERRUPTED
+    if totals.share_accepted < _LEAST_ACCEPTED:
+        console.print(
+            f"[bold red]not a meaningful run[/bold red]: only {totals.share_accepted:.0%} of the "
+            f"operations were accepted, fewer than {_LEAST_ACCEPTED:.0%}"
+        )
+        return FOUND
+    return CLEAN
+
+
+def _enough(
+    limits: Limits, totals: Totals, found: Counter[tuple[str, str]], elapsed: float
+) -> bool:
+    return (
+        limits.run is not None
+        or found.total() >= limits.failures
+        or (limits.seconds is not None and elapsed >= limits.seconds)
+        or (limits.operations is not None and totals.operations >= limits.operations)
+    )
+
+
+@contextmanager
+def _progress(console: Console, totals: Totals, found: Counter[tuple[str, str]]) -> Iterator[_Show]:
+    """A line that is rewritten on a terminal, and one every ten seconds anywhere else."""
+    if console.is_terminal:
+        with Live(console=console, refresh_per_second=4, transient=True) as live:
+            yield _Show(lambda line: live.update(Text(line)), 0.25, totals, found)
+    else:
+        yield _Show(lambda line: print(line, flush=True), 10.0, totals, found)  # noqa: T201
+
+
+class _Show:
+    """Puts a line of progress, not more often than every so many seconds."""
+
+    def __init__(
+        self,
+        put: Callable[[str], None],
+        every: float,
+        totals: Totals,
+        found: Counter[tuple[str, str]],
+    ) -> None:
+        self._put, self._every, self._totals, self._found = put, every, totals, found
+        self._next = every
+
+    def __call__(self, elapsed: float) -> None:
+        if elapsed >= self._next:
+            self._next = elapsed + self._every
+            totals = self._totals
+            self._put(
+                f"{elapsed:5.0f} s  {totals.operations:,} operations  {totals.rate:,.0f}/s  "
+                f"{totals.share_accepted:.0%} accepted  {self._found.total()} failures"
+            )
+
+
+def _report(console: Console, target: str, failure: Failure, path: Path) -> None:
+    console.print(f"\n[bold red]{'DIFFERENCE'}[/bold red] ", end="")
+    console.print(str(failure.divergence), markup=False)
+    console.print(
+        f"  run again: kvref fuzz {target} --seed {failure.seed} --run {failure.run}", markup=False
+    )
+    console.print(f"  written to {path}", markup=False)
+    lines = program(failure.configuration, failure.operations).splitlines()
+    tail = lines[-8:]
+    console.print("  the program ends:", markup=False)
+    for line in tail:
+        console.print(f"    {line}", markup=False)
+
+
+def _verdict(
+    console: Console,
+    factory: TargetFactory,
+    totals: Totals,
+    found: Counter[tuple[str, str]],
+    elapsed: float,
+    look_every: int,
+) -> None:
+    console.print(
+        f"\n{totals.operations:,} operations in {totals.runs:,} runs and {elapsed:.1f} s, "
+        f"{totals.rate:,.0f}/s of processor time; {totals.share_accepted:.0%} accepted, "
+        f"{totals.refused:,} rightly refused"
+        + (f", {totals.skipped:,} skipped" if totals.skipped else "")
+    )
+    console.print("judged, how often:")
+    reasons = dict(factory.promises.not_judged())
+    for law, sentence in LAWS.items():
+        count = totals.judged[law]
+        if count:
+            note = f"  [dim](in part; {reasons[law]})[/dim]" if law in reasons else ""
+            console.print(f"  {count:>10,}  {law}: {sentence}{note}")
+        else:
+            reason = reasons.get(law, "it did not come up, or the target cannot be looked into")
+            console.print(f"           -  {law}: [yellow]not judged[/yellow], {reason}")
+    console.print(
+        f"structure, integrity and the oracle's own recount: every {look_every} operations of a "
+        "run and at its end; all else after each operation"
+    )
+    if found:
+        kinds = ", ".join(f"{kind} at {where} ({count})" for (kind, where), count in found.items())
+        console.print(f"[bold red]found {found.total()}[/bold red]: {kinds}")
+    else:
+        console.print("[bold green]clean[/bold green]: no difference from the oracle")

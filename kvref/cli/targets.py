@@ -1,0 +1,31 @@
+"""`kvref targets`."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.table import Table
+
+from kvref.registry import GROUP, UnknownTarget, find, registered
+
+__all__ = ["targets"]
+
+
+def targets() -> None:
+    """Print the registered targets; one that cannot be imported says why."""
+    console = Console()
+    found = registered()
+    if not found:
+        console.print(f"No targets are registered (entry point group {GROUP}).")
+        return
+    table = Table("target", "factory", "what it is", box=None, header_style="bold")
+    for name, entry in found.items():
+        try:
+            factory = find(name)
+        except UnknownTarget as error:
+            table.add_row(name, entry.value, f"not usable here: {error}")
+            continue
+        table.add_row(name, entry.value, factory.description)
+        for law, reason in factory.promises.not_judged():
+            table.add_row("", "", f"[dim]not judged: {law} ({reason})[/dim]")
+    console.print(table)
+    console.print("\nOr name your own factory: kvref fuzz module:factory")

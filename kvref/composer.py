@@ -1,0 +1,284 @@
+"""Makes up random programs that are telling: sequences that share prefixes, and a tight pool.
+
+The composer looks at the oracle, so that most of what it issues is right (slots that are really
+free, locks that are really outstanding) and what is wrong is wrong on purpose. Every decision
+is a draw from one `Random`: the same seed and the same target give the same program.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from random import Random
+
+from kvref.configuration import Configuration, Policy
+from kvref.judge import Judge
+from kvref.naive_oracle import NaiveOracle
+from kvref.operations import (
+    FOREIGN,
+    NOT_A_HANDLE,
+    Carried,
+    Evict,
+    Insert,
+    Lock,
+    Match,
+    Operation,
+    Reset,
+    Unlock,
+)
+from kvref.oracle import Oracle
+from kvref.promises import Promises
+
+__all__ = ["Composer", "draw_configuration", "fresh_pages", "slots_for"]
+
+# Three tokens meet often. The others are alike in their lower 32 bits, or extreme.
+_ALPHABETS = ((0, 1, 2), (0, 1, 2), (0, 1), (7, 7 + 2**32, -1), (0, -(2**31), 2**31 - 1, 2**63 - 1))
+_NAMESPACES: tuple[tuple[str | None, ...], ...] = ((None,), (None,), (None, "", "a"), ("a", "b"))
+_WEIGHTS = {
+    "insert": 12, "insert_duplicate": 4, "match": 8, "match_and_lock": 10, "lock_earlier": 4,
+    "unlock": 12, "unlock_earlier": 1, "evict_some": 6, "evict_exactly": 1, "evict_nothing": 1,
+    "evict_too_much": 1, "reset": 1, "misuse": 1, "wrong_slots": 2,
+}  # fmt: skip
+
+
+def draw_configuration(random: Random, promises: Promises) -> Configuration:
+    """A configuration that the target can be built with: mostly small, sometimes large."""
+    sizes = promises.page_sizes or (1, 1, 1, 2, 2, 3, 4, 5, 16)
+    large = random.random() < 0.1
+    policies: tuple[Policy, ...] = promises.policies
+    return Configuration(
+        page_size=random.choice(sizes),
+        num_pages=random.randint(50, 200) if large else random.randint(3, 14),
+        policy=random.choice(policies),
+        checked=promises.checked_inserts and random.random() < 0.7,
+    )
+
+
+class Composer:
+    """The source of one random program, for one judge.
+
+    Attributes:
+        length: how many operations the program should have before its end.
+    """
+
+    def __init__(self, random: Random, judge: Judge) -> None:
+        self._random = random
+        self._judge = judge
+        self._configuration = judge.configuration
+        pages = judge.configuration.num_pages
+        self.length = random.randint(20, 120) if pages < 50 else random.randint(200, 500)
+        self._reach = random.randint(2, max(3, min(pages // 2, 24)))  # pages of a sequence
+        self._alphabet = random.choice(_ALPHABETS)
+        spaces = random.choice(_NAMESPACES)
+        self._namespaces = spaces if judge.promises.namespaces else (None,)
+        self._carried: tuple[Carried, ...] = ("int64", "int64", "int64-strided")
+        if max(map(abs, self._alphabet)) < 2**31:
+            self._carried += ("int32", "int32-strided")
+        self._sequences: list[tuple[int, ...]] = [()]
+        self._matches: list[int] = []
+        self._queued: list[Operation] = []
+        # Swarm testing: each program leaves some rules out and overdoes others.
+        self._rules: list[Callable[[], Operation]] = []
+        self._weights: list[int] = []
+        total = 0
+        for name, weight in _WEIGHTS.items():
+            always = name in ("insert", "match", "match_and_lock")
+            total += weight * random.choice((1, 1, 3) if always else (0, 1, 1, 3))
+            self._rules.append(getattr(self, f"_{name}"))
+            self._weights.append(total)
+
+    def next(self) -> Operation:
+        """The next operation, to be applied at once."""
+        if self._queued:
+            return self._queued.pop()
+        if len(self._judge.operations) >= self.length:
+            return self._end()
+        (rule,) = self._random.choices(self._rules, cum_weights=self._weights)
+        return rule()
+
+    def program(self) -> Iterator[Operation]:
+        """The whole program, then its end: all locks given back, everything evicted."""
+        while len(self._judge.operations) < self.length or self._queued:
+            yield self.next()
+        yield from drain(self._judge)
+
+    # ------------------------------------------------------------------------- sequences
+
+    def _end(self) -> Operation:
+        return next(drain(self._judge))
+
+    def _tokens(self) -> tuple[int, ...]:
+        """A new sequence: mostly an earlier one, cut near a page boundary and extended."""
+        random, size = self._random, self._configuration.page_size
+        earlier = random.choice(self._sequences[-12:])
+        kept = len(earlier) if random.random() < 0.5 else random.randint(0, len(earlier))
+        if random.random() < 0.5:
+            kept -= kept % size
+        added = random.randint(0, self._reach) * size + random.choice((0, 0, 0, 1, size - 1))
+        if random.random() < 0.3:
+            added = 0
+        tail = random.choices(self._alphabet, k=added)
+        tokens = (*earlier[:kept], *tail)[: self._reach * 2 * size]
+        self._sequences.append(tokens)
+        return tokens
+
+    def _known(self) -> tuple[int, ...]:
+        return self._random.choice(self._sequences[-12:])
+
+    def _namespace(self) -> str | None:
+        return self._random.choice(self._namespaces)
+
+    # ----------------------------------------------------------------------------- rules
+
+    def _match(self) -> Match:
+        random = self._random
+        tokens = self._known() if random.random() < 0.6 else self._tokens()
+        self._matches.append(len(self._judge.operations))
+        return Match(tokens, self._namespace(), random.choice(self._carried))
+
+    def _match_and_lock(self) -> Match:
+        match = self._match()
+        self._queued.append(Lock(self._matches[-1]))
+        return match
+
+    def _insert(self, reuse: float = 1.0) -> Insert:
+        random = self._random
+        namespace = self._namespace()
+        tokens, slots = slots_for(
+            self._judge.oracle, self._configuration, self._tokens(), namespace,
+            random.randrange, lambda: random.random() < reuse,
+        )  # fmt: skip
+        return Insert(tokens, slots, namespace, random.choice(self._carried))
+
+    def _insert_duplicate(self) -> Insert:
+        return self._insert(reuse=0.5 if self._random.random() < 0.5 else 0.0)
+
+    def _lock_earlier(self) -> Operation:
+        """May be stale: the match was held over whatever came since."""
+        return Lock(self._random.choice(self._matches[-20:])) if self._matches else self._match()
+
+    def _unlock(self) -> Operation:
+        locked = self._judge.outstanding()
+        return Unlock(self._random.choice(locked)) if locked else self._match_and_lock()
+
+    def _unlock_earlier(self) -> Operation:
+        """Often not locked at that prefix, or stale."""
+        return Unlock(self._random.choice(self._matches[-20:])) if self._matches else self._match()
+
+    def _evict_some(self) -> Evict:
+        most = self._judge.oracle.evictable_size
+        return Evict(
+            self._random.randint(min(1, most), min(most, 3 * self._configuration.page_size))
+        )
+
+    def _evict_exactly(self) -> Evict:
+        return Evict(self._judge.oracle.evictable_size)
+
+    def _evict_nothing(self) -> Evict:
+        return Evict(0)
+
+    def _evict_too_much(self) -> Evict:
+        return Evict(self._judge.oracle.evictable_size + self._random.choice((1, 1, 1000)))
+
+    def _reset(self) -> Reset:
+        return Reset()
+
+    def _misuse(self) -> Operation:
+        random = self._random
+        tokens = self._known()
+        return random.choice((
+            Evict(-1), Evict(True), Evict(1.0), Evict(None),
+            Lock(FOREIGN), Unlock(FOREIGN), Lock(NOT_A_HANDLE), Unlock(NOT_A_HANDLE),
+            Insert(tokens, (0,) * (len(tokens) + 1), self._namespace()),
+            Insert((*tokens, 0), (0,) * len(tokens), self._namespace()),
+        ))  # fmt: skip
+
+    def _wrong_slots(self) -> Insert:
+        """In checked mode: one page of the slots is not what the cache can take."""
+        random, size = self._random, self._configuration.page_size
+        right = self._insert(reuse=0.7)
+        pages = len(right.slots) // size
+        if not self._configuration.checked or pages == 0:
+            return right
+        slots = list(right.slots)
+        at = random.randrange(pages) * size
+        other = random.randrange(pages) * size
+        wrong: list[int]
+        match random.randrange(5):
+            case 0:
+                wrong = slots[other : other + size]  # twice, or the cache's of another position
+            case 1:
+                wrong = [self._configuration.num_slots + i for i in range(size)]
+            case 2:
+                wrong = [i - size for i in range(size)]
+            case 3:
+                wrong = slots[at + 1 : at + size] + slots[at : at + 1]  # rotated within the page
+            case _:
+                first = random.randrange(self._configuration.num_pages) * size
+                wrong = [first + i for i in range(size)]
+        slots[at : at + size] = wrong
+        return Insert(right.tokens, tuple(slots), right.namespace, right.carried)
+
+
+def drain(judge: Judge) -> Iterator[Operation]:
+    """The end of any run: all locks given back, then everything evicted."""
+    while locked := judge.outstanding():
+        yield Unlock(locked[0])
+    yield Evict(judge.oracle.evictable_size)
+
+
+def fresh_pages(
+    oracle: Oracle | NaiveOracle,
+    configuration: Configuration,
+    wanted: int,
+    below: Callable[[int], int],
+) -> list[int]:
+    """Up to `wanted` first slots of pages that the cache does not hold, in no useful order.
+
+    `below(n)` draws from 0 .. n - 1.
+    """
+    total, size = configuration.num_pages, configuration.page_size
+    if wanted == 0:
+        return []
+    page, stride = below(total), below(total) + 1
+    while math.gcd(stride, total) > 1:
+        stride += 1
+    found: list[int] = []
+    for _ in range(total):
+        if not oracle.holds(page * size):
+            found.append(page * size)
+            if len(found) == wanted:
+                break
+        page = (page + stride) % total
+    return found
+
+
+def slots_for(
+    oracle: Oracle | NaiveOracle,
+    configuration: Configuration,
+    tokens: Sequence[int],
+    namespace: str | None,
+    below: Callable[[int], int],
+    reuse: Callable[[], bool],
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Slots that an engine might insert `tokens` with, the tokens cut to what is free.
+
+    Where a page is cached already, `reuse()` says whether it is named by the cache's own slots
+    (it came from a match) or by a page of the caller's (a duplicate). All else is fresh.
+    """
+    size = configuration.page_size
+    own = oracle.cached_slots(tokens, namespace)
+    firsts: list[int | None] = [
+        own[start] if start < len(own) and reuse() else None
+        for start in range(0, len(tokens), size)
+    ]
+    fresh = fresh_pages(oracle, configuration, firsts.count(None), below)
+    slots: list[int] = []
+    for first in firsts:
+        if first is None:
+            if not fresh:
+                break
+            first = fresh.pop()
+        slots += range(first, first + size)
+    kept = min(len(slots), len(tokens))
+    return tuple(tokens[:kept]), tuple(slots[:kept])

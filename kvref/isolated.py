@@ -1,0 +1,220 @@
+"""Runs a target in a process of its own, so that a hang or a crash is a finding like any other.
+
+Parent and child speak JSON over a pipe. The child is killed when it does not answer in time,
+and started anew for the next run; one child serves many runs, since importing a target may take
+seconds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import multiprocessing
+import os
+import signal
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from typing import Any, TypeVar
+
+import msgspec
+
+from kvref.answers import Answer, Died, Hung, from_exception
+from kvref.configuration import Configuration
+from kvref.executor import LocalExecutor
+from kvref.operations import Operation
+from kvref.oracle import NodeView
+from kvref.registry import find
+
+__all__ = ["IsolatedExecutor", "TargetProcess"]
+
+_T = TypeVar("_T")
+_START_SECONDS = 120.0  # importing torch on a busy machine
+
+
+class _New(msgspec.Struct, frozen=True, tag=True):
+    configuration: Configuration
+
+
+class _Call(msgspec.Struct, frozen=True, tag=True):
+    index: int
+    operation: Operation
+
+
+class _Sizes(msgspec.Struct, frozen=True, tag=True):
+    pass
+
+
+class _Integrity(msgspec.Struct, frozen=True, tag=True):
+    pass
+
+
+class _Nodes(msgspec.Struct, frozen=True, tag=True):
+    pass
+
+
+class _Fingerprint(msgspec.Struct, frozen=True, tag=True):
+    pass
+
+
+class _Same(msgspec.Struct, frozen=True, tag=True):
+    one: int
+    other: int
+
+
+_Request = _New | _Call | _Sizes | _Integrity | _Nodes | _Fingerprint | _Same
+
+
+class TargetProcess:
+    """The child, started when first asked and again after it was lost.
+
+    Args:
+        target: a name that `kvref.registry.find` knows.
+        seconds: the time limit of one operation.
+    """
+
+    def __init__(self, target: str, seconds: float = 10.0) -> None:
+        self.seconds = seconds
+        self._target = target
+        self._process: BaseProcess | None = None
+        self._connection: Connection | None = None
+
+    def ask(self, request: Any, kind: type[_T], seconds: float | None = None) -> _T | Hung | Died:
+        """Send a request and read the answer as `kind`; kills a child that does not answer."""
+        limit = self.seconds if seconds is None else seconds
+        connection = self._connection or self._start()
+        try:
+            connection.send_bytes(msgspec.json.encode(request))
+            if connection.poll(limit):
+                return msgspec.json.decode(connection.recv_bytes(), type=kind)
+        except (EOFError, ConnectionError):
+            return Died(self._end())
+        self.close()
+        return Hung(limit)
+
+    def close(self) -> None:
+        """End the child."""
+        if self._process is not None:
+            self._process.kill()
+            self._end()
+
+    def _start(self) -> Connection:
+        context = multiprocessing.get_context("spawn")
+        ours, theirs = context.Pipe()
+        process = context.Process(target=_serve, args=(theirs, self._target), daemon=True)
+        process.start()
+        theirs.close()
+        self._process, self._connection = process, ours
+        return ours
+
+    def _end(self) -> str:
+        """Wait for the child's end, and say how it came."""
+        process, connection = self._process, self._connection
+        self._process = self._connection = None
+        assert process is not None
+        assert connection is not None
+        process.join()
+        connection.close()
+        code = process.exitcode or 0
+        process.close()
+        if code >= 0:
+            return f"exit status {code}"
+        with contextlib.suppress(ValueError):
+            return signal.Signals(-code).name
+        return f"signal {-code}"
+
+
+class IsolatedExecutor:
+    """One run of a target in a `TargetProcess`, which the caller owns and closes."""
+
+    def __init__(self, process: TargetProcess, configuration: Configuration) -> None:
+        self._process = process
+        self._lost: Hung | Died | None = None
+        started = process.ask(_New(configuration), Answer | None, _START_SECONDS)  # type: ignore[arg-type]
+        if started is not None:
+            self._lost = started if isinstance(started, Hung | Died) else None
+            if self._lost is None:
+                raise RuntimeError(f"the target cannot be built: {started}")
+
+    def call(self, index: int, operation: Operation) -> Answer:
+        """Run the operation number `index`."""
+        answer: Answer = self._ask(_Call(index, operation), Answer)
+        return answer
+
+    def sizes(self) -> tuple[int, int] | Answer:
+        """Evictable and protected size after the last operation."""
+        answer: tuple[int, int] | Answer = self._ask(_Sizes(), tuple[int, int] | Answer)
+        return answer
+
+    def integrity(self) -> Answer:
+        """The target's own check."""
+        answer: Answer = self._ask(_Integrity(), Answer)
+        return answer
+
+    def nodes(self) -> list[NodeView] | Answer | None:
+        """The target's structure, or None where it shows none."""
+        answer: list[NodeView] | Answer | None = self._ask(_Nodes(), list[NodeView] | Answer | None)
+        return answer
+
+    def fingerprint(self) -> Any:
+        """A digest of the target's fingerprint; None where it has none."""
+        return self._ask(_Fingerprint(), str | Answer | None)
+
+    def same_handle(self, one: int, other: int) -> bool:
+        """Whether the handles of two matches are equal (and then have equal hashes)."""
+        return self._ask(_Same(one, other), bool | Answer) is True
+
+    def close(self) -> None:
+        """Nothing to give back: the process goes on to the next run."""
+
+    def _ask(self, request: _Request, kind: Any) -> Any:  # as `kind` says
+        if self._lost is not None:
+            return self._lost
+        answer = self._process.ask(request, kind)
+        if isinstance(answer, Hung | Died):
+            self._lost = answer
+        return answer
+
+
+def _serve(connection: Connection, target: str) -> None:
+    """The child: answers requests until the parent is gone."""
+    # Ctrl-C is the parent's business, which ends this process when it is done.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # What a target prints must not mix with the parent's report.
+    os.dup2(2, 1)
+    factory = find(target)
+    executor: LocalExecutor | None = None
+    requests = msgspec.json.Decoder(_Request)
+    with contextlib.suppress(EOFError, ConnectionError):
+        while True:
+            request = requests.decode(connection.recv_bytes())
+            answer: Any
+            if isinstance(request, _New):
+                try:
+                    # No limit of its own: the parent's does not depend on signals.
+                    executor = LocalExecutor(factory(request.configuration), seconds=None)
+                    answer = None
+                except Exception as error:
+                    answer = from_exception(error)
+            else:
+                assert executor is not None
+                answer = _answer(executor, request)
+            connection.send_bytes(msgspec.json.encode(answer))
+
+
+def _answer(executor: LocalExecutor, request: _Request) -> Any:
+    match request:
+        case _Call(index, operation):
+            return executor.call(index, operation)
+        case _Sizes():
+            return executor.sizes()
+        case _Integrity():
+            return executor.integrity()
+        case _Nodes():
+            return executor.nodes()
+        case _Fingerprint():
+            value = executor.fingerprint()
+            return None if value is None else hashlib.sha256(repr(value).encode()).hexdigest()
+        case _Same(one, other):
+            return executor.same_handle(one, other)
+        case _:
+            raise AssertionError("unreachable")
