@@ -1,0 +1,243 @@
+"""The state machine over a bare manager: every rule issues operations to target and oracle.
+
+The rules include what a uniform generator lacks: a match held over an evict, an insert without
+a match before it, duplicates, handles made twice, evictions of exactly what there is, and the
+misuse that has to be refused. A failure's text is the program that the run issued.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+
+from kvref.composer import drain, slots_for
+from kvref.configuration import Configuration
+from kvref.executor import LocalExecutor
+from kvref.judge import Judge
+from kvref.operations import (
+    FOREIGN,
+    NOT_A_HANDLE,
+    Carried,
+    Evict,
+    Insert,
+    Lock,
+    Match,
+    Operation,
+    Reset,
+    Unlock,
+    program,
+)
+from kvref.registry import find
+from kvref.target import TargetFactory
+from kvstrategies.configurations import configurations
+from kvstrategies.sequences import ALPHABETS, Recipe, recipes
+
+__all__ = ["ManagerMachine", "manager_machine", "manager_shards"]
+
+_NAMESPACES: tuple[tuple[str | None, ...], ...] = ((None,), (None, "", "a"))
+_NARROW: tuple[Carried, ...] = ("int64", "int32", "int64-strided", "int32-strided")
+_WIDE: tuple[Carried, ...] = ("int64", "int64-strided")
+_INDEX = st.integers(0, 40)
+
+
+class ManagerMachine(RuleBasedStateMachine):
+    """Subclass it with a `factory`, or let `manager_shards` do so."""
+
+    factory: ClassVar[TargetFactory]
+    time_limit: ClassVar[float] = 10.0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.judge: Judge | None = None
+        self._executor: LocalExecutor | None = None
+        self._sequences: list[tuple[int, ...]] = []
+        self._matches: list[int] = []
+
+    @initialize(
+        data=st.data(), alphabet=st.sampled_from(ALPHABETS), spaces=st.sampled_from(_NAMESPACES)
+    )
+    def start(self, data: Any, alphabet: tuple[int, ...], spaces: tuple[str | None, ...]) -> None:
+        """A new manager, and what this run draws its sequences from."""
+        promises = self.factory.promises
+        configuration: Configuration = data.draw(configurations(promises))
+        self._alphabet = alphabet
+        self._spaces = spaces if promises.namespaces else (None,)
+        self._carried = _NARROW if max(map(abs, alphabet)) < 2**31 else _WIDE
+        self._executor = LocalExecutor(self.factory(configuration), self.time_limit)
+        self.judge = Judge(self._executor, configuration, promises)
+
+    # ----------------------------------------------------------------- match, lock, unlock
+
+    @rule(recipe=recipes(max_tail=5), carried=st.integers(0, 3), lock=st.booleans())
+    def match(self, recipe: Recipe, carried: int, lock: bool) -> None:
+        """Match, and perhaps lock at once as a request does."""
+        tokens, namespace = self._cook(recipe)
+        self._apply(Match(tokens, namespace, self._carried[carried % len(self._carried)]))
+        self._matches.append(self._latest)
+        if lock:
+            self._apply(Lock(self._latest))
+
+    @precondition(lambda self: self._matches)
+    @rule(which=_INDEX)
+    def lock_a_match_held(self, which: int) -> None:
+        """Lock the handle of any match so far: locked twice, or gone stale meanwhile."""
+        self._apply(Lock(self._matches[-1 - which % len(self._matches)]))
+
+    @precondition(lambda self: self.judge and self.judge.outstanding())
+    @rule(which=_INDEX)
+    def unlock(self, which: int) -> None:
+        """Give back a lock that is outstanding."""
+        locked = self._judge.outstanding()
+        self._apply(Unlock(locked[which % len(locked)]))
+
+    @precondition(lambda self: self._matches)
+    @rule(which=_INDEX)
+    def unlock_a_match_held(self, which: int) -> None:
+        """Unlock the handle of any match so far, which may have no lock, or be stale."""
+        self._apply(Unlock(self._matches[-1 - which % len(self._matches)]))
+
+    # --------------------------------------------------------------------- insert, evict
+
+    @rule(
+        recipe=recipes(), carried=st.integers(0, 3), own=st.sampled_from((-1, -1, 0, 5)), at=_INDEX
+    )
+    def insert(self, recipe: Recipe, carried: int, own: int, at: int) -> None:
+        """Insert; bit i of `own` says whether page i, if cached, is named by the cache's slots."""
+        tokens, namespace = self._cook(recipe)
+        insert = self._insert(tokens, namespace, own, at)
+        narrow = self._carried[carried % len(self._carried)]
+        self._apply(Insert(insert.tokens, insert.slots, namespace, narrow))
+
+    @rule(size=st.integers(0, 6))
+    def evict(self, size: int) -> None:
+        """Evict a few slots, or what there is if that is less."""
+        self._apply(Evict(min(size, self._judge.oracle.evictable_size)))
+
+    @rule()
+    def evict_all(self) -> None:
+        """Evict exactly the evictable size."""
+        self._apply(Evict(self._judge.oracle.evictable_size))
+
+    @rule(more=st.sampled_from((1, 1000)))
+    def evict_too_much(self, more: int) -> None:
+        """Must be refused, and leave no trace."""
+        self._apply(Evict(self._judge.oracle.evictable_size + more))
+
+    @rule()
+    def reset(self) -> None:
+        """Everything goes, or the call is refused while something is locked."""
+        self._apply(Reset())
+
+    # ----------------------------------------------------------------------------- misuse
+
+    @rule(which=st.integers(0, 8))
+    def misuse(self, which: int) -> None:
+        """A call that can never be right."""
+        self._apply(
+            (
+                Evict(-1),
+                Evict(True),
+                Evict(1.0),
+                Lock(FOREIGN),
+                Unlock(FOREIGN),
+                Lock(NOT_A_HANDLE),
+                Unlock(NOT_A_HANDLE),
+                Insert((self._alphabet[0],), ()),
+                Insert((), (0,)),
+            )[which]
+        )
+
+    @precondition(lambda self: self.judge and self.judge.configuration.checked)
+    @rule(recipe=recipes(), which=st.integers(0, 3), at=_INDEX, other=_INDEX)
+    def insert_wrong_slots(self, recipe: Recipe, which: int, at: int, other: int) -> None:
+        """In checked mode: one page of slots is out of range, twice, another's or not whole."""
+        tokens, namespace = self._cook(recipe)
+        right = self._insert(tokens, namespace, -1, at)
+        size = self._judge.configuration.page_size
+        pages = len(right.slots) // size
+        if pages == 0:
+            return
+        slots = list(right.slots)
+        start = at % pages * size
+        page = slots[start : start + size]
+        from_ = other % pages * size
+        any_page = other % self._judge.configuration.num_pages * size
+        slots[start : start + size] = (
+            [self._judge.configuration.num_slots + i for i in range(size)],
+            slots[from_ : from_ + size],
+            [any_page + i for i in range(size)],
+            page[1:] + page[:1] if size > 1 else [-1],
+        )[which]
+        self._apply(Insert(right.tokens, tuple(slots), namespace))
+
+    # ---------------------------------------------------------------------------- the end
+
+    def teardown(self) -> None:
+        """Give back all locks, evict all: whatever was hidden must show now."""
+        try:
+            if self.judge is not None and self.judge.divergence is None:
+                for operation in drain(self.judge):
+                    self._apply(operation)
+        finally:
+            if self._executor is not None:
+                self._executor.close()
+
+    @property
+    def _judge(self) -> Judge:
+        assert self.judge is not None
+        return self.judge
+
+    @property
+    def _latest(self) -> int:
+        return len(self._judge.operations) - 1
+
+    def _cook(self, recipe: Recipe) -> tuple[tuple[int, ...], str | None]:
+        configuration = self._judge.configuration
+        tokens = recipe.cook(self._sequences[-6:], self._alphabet)[: 2 * configuration.num_slots]
+        self._sequences.append(tokens)
+        return tokens, self._spaces[recipe.space % len(self._spaces)]
+
+    def _insert(self, tokens: tuple[int, ...], namespace: str | None, own: int, at: int) -> Insert:
+        bits = iter(range(len(tokens) + 1))
+        kept, slots = slots_for(
+            self._judge.oracle,
+            self._judge.configuration,
+            tokens,
+            namespace,
+            lambda below: at % below,
+            lambda: bool(own >> next(bits) & 1),
+        )
+        return Insert(kept, slots, namespace)
+
+    def _apply(self, operation: Operation) -> None:
+        divergence = self._judge.apply(operation)
+        if divergence is not None:
+            text = program(self._judge.configuration, self._judge.operations)
+            raise AssertionError(f"{divergence}\n\nthe program:\n{text}")
+
+
+def manager_machine(target: str | TargetFactory, name: str = "Manager") -> type[ManagerMachine]:
+    """A machine of one target: a registered name, `module:factory`, or a factory."""
+    factory = find(target) if isinstance(target, str) else target
+    return type(name, (ManagerMachine,), {"factory": factory})
+
+
+def manager_shards(
+    target: str | TargetFactory, *, shards: int = 4, name: str = "Manager", module: str = ""
+) -> dict[str, type]:
+    """Test classes to collect, each with the profile's full number of examples.
+
+    A machine is one test, which one worker of pytest-xdist runs; shards are what `-n auto`
+    spreads. Load a profile first (`kvstrategies.profiles`), then:
+
+        globals().update(manager_shards("kvgpu-radix", module=__name__))
+    """
+    found: dict[str, type] = {}
+    for number in range(shards):
+        case = manager_machine(target, f"{name}{number}").TestCase
+        case.__name__ = case.__qualname__ = f"Test{name}Shard{number}"
+        case.__module__ = module or case.__module__
+        found[case.__name__] = case
+    return found

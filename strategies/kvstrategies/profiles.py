@@ -1,0 +1,58 @@
+"""Settings profiles of our own, named so that they are nobody else's.
+
+Hypothesis loads a profile by itself where it sees that it runs in CI, and that one draws the same
+examples in every run. Load one of these instead, before the machines are imported, since their
+test classes take the settings of that moment:
+
+    # conftest.py
+    from kvstrategies import profiles
+    profiles.load()
+"""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+__all__ = ["ENVIRONMENT", "PROFILES", "load", "register"]
+
+ENVIRONMENT = "KV_PROFILE"
+"""The environment variable that names a profile, with or without the prefix `kv-`."""
+
+_COMMON = {
+    "deadline": None,
+    "print_blob": True,
+    "report_multiple_bugs": False,  # one clear failure
+    "derandomize": False,  # each run looks somewhere else; the blob and the seed have it again
+    "suppress_health_check": list(HealthCheck),
+}
+
+PROFILES: dict[str, dict[str, int]] = {
+    "kv-dev": {"max_examples": 30, "stateful_step_count": 30},
+    "kv-ci": {"max_examples": 150, "stateful_step_count": 40},
+    "kv-nightly": {"max_examples": 5000, "stateful_step_count": 60},
+}
+"""Examples a test, and operations an example."""
+
+
+def register() -> None:
+    """Make the profiles known to Hypothesis; activates none."""
+    for name, sizes in PROFILES.items():
+        settings.register_profile(name, **_COMMON, **sizes)  # type: ignore[arg-type]
+
+
+def load(name: str | None = None) -> str:
+    """Register all and activate one; returns its name.
+
+    Without a name: that of the environment variable KV_PROFILE, else kv-ci where the variable
+    CI is set, else kv-dev. ValueError for a name that is none of them.
+    """
+    chosen = name or os.environ.get(ENVIRONMENT) or ("kv-ci" if os.environ.get("CI") else "kv-dev")
+    if not chosen.startswith("kv-"):
+        chosen = f"kv-{chosen}"
+    if chosen not in PROFILES:
+        raise ValueError(f"no profile {chosen!r}; there are {', '.join(PROFILES)}")
+    register()
+    settings.load_profile(chosen)
+    return chosen
