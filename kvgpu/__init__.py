@@ -17,7 +17,7 @@ from kvgpu.errors import (
     UnbalancedUnlock,
 )
 from kvgpu.naive_manager import NaiveCacheManager
-from kvgpu.radix_manager import RadixCacheManager
+from kvgpu.radix_manager import RadixCacheHandle, RadixCacheManager
 
 __all__ = [
     "BaseCacheHandle",
@@ -36,6 +36,7 @@ __all__ = [
     "NotEvictable",
     "OutOfPages",
     "PageAllocator",
+    "RadixCacheHandle",
     "RadixCacheManager",
     "SizeInfo",
     "StaleHandle",

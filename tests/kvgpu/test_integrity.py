@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import sys
 from collections.abc import Callable
 
@@ -389,3 +390,40 @@ def test_a_tree_deeper_than_the_recursion_limit_passes():
     for end in range(1, depth):
         match(manager, *range(end))
     manager.check_integrity()
+
+
+JUNK = [
+    None,
+    -1,
+    0,
+    3,
+    10**9,
+    1.5,
+    "x",
+    b"",
+    b"abc",
+    key(7, 7),
+    key(0, 0),
+    [],
+    [1],
+    {},
+    {b"": None},
+]
+JUNK += [np.array([1.5]), np.array(["a", "b"]), pages(), pages(99), pages(0, 1), pages(1)[None]]
+
+
+def test_no_damage_makes_the_check_fail_in_another_way():
+    chance = random.Random(3)
+    found = 0
+    for _ in range(600):
+        manager = healthy()
+        core = manager.core
+        nodes = [*core.roots.values(), at(core, *UPPER), at(core, *ONES), at(core, *TWOS)]
+        for _ in range(chance.randrange(1, 3)):
+            name = chance.choice(Node.__slots__)
+            setattr(chance.choice(nodes), name, chance.choice([*JUNK, *nodes]))
+        try:
+            manager.check_integrity()
+        except IntegrityError:
+            found += 1
+    assert found > 500

@@ -14,11 +14,11 @@ from kvgpu import (
     CacheInUse,
     KVCacheError,
     NotEvictable,
+    RadixCacheHandle,
     RadixCacheManager,
     StaleHandle,
     UnbalancedUnlock,
 )
-from kvgpu.radix_manager import RadixCacheHandle
 from kvgpu.radix_node import Walk
 from tests.kvgpu.trees import ids, insert, match, runs, slots
 

@@ -20,11 +20,11 @@ from kvgpu import (
     NotEvictable,
     OutOfPages,
     PageAllocator,
+    RadixCacheHandle,
     RadixCacheManager,
     StaleHandle,
     UnbalancedUnlock,
 )
-from kvgpu.radix_manager import RadixCacheHandle
 from tests.kvgpu.trees import ids, insert, match, picture, slots
 
 
