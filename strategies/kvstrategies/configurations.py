@@ -18,7 +18,7 @@ def configurations(
     return st.builds(
         Configuration,
         page_size=st.sampled_from(promises.page_sizes or (1, 2, 3, 4)),
-        num_pages=st.integers(2, max_pages),
+        num_pages=st.integers(4, max_pages),
         policy=st.sampled_from(promises.policies),
         checked=st.booleans() if promises.checked_inserts else st.just(False),
     )

@@ -36,10 +36,11 @@ from kvstrategies.sequences import ALPHABETS, Recipe, recipes
 
 __all__ = ["ManagerMachine", "manager_machine", "manager_shards"]
 
-_NAMESPACES: tuple[tuple[str | None, ...], ...] = ((None,), (None, "", "a"))
+_NAMESPACES: tuple[tuple[str | None, ...], ...] = ((None,), (None,), (None, ""), ("a", "b"))
 _NARROW: tuple[Carried, ...] = ("int64", "int32", "int64-strided", "int32-strided")
 _WIDE: tuple[Carried, ...] = ("int64", "int64-strided")
 _INDEX = st.integers(0, 40)
+_LOOKUPS = recipes(pages=(0, 0, 1))
 
 
 class ManagerMachine(RuleBasedStateMachine):
@@ -56,10 +57,19 @@ class ManagerMachine(RuleBasedStateMachine):
         self._matches: list[int] = []
 
     @initialize(
-        data=st.data(), alphabet=st.sampled_from(ALPHABETS), spaces=st.sampled_from(_NAMESPACES)
+        data=st.data(),
+        alphabet=st.sampled_from(ALPHABETS),
+        spaces=st.sampled_from(_NAMESPACES),
+        first=st.lists(recipes(), min_size=1, max_size=3),
     )
-    def start(self, data: Any, alphabet: tuple[int, ...], spaces: tuple[str | None, ...]) -> None:
-        """A new manager, and what this run draws its sequences from."""
+    def start(
+        self,
+        data: Any,
+        alphabet: tuple[int, ...],
+        spaces: tuple[str | None, ...],
+        first: list[Recipe],
+    ) -> None:
+        """A new manager, and something in it: Hypothesis may leave `insert` out of the run."""
         promises = self.factory.promises
         configuration: Configuration = data.draw(configurations(promises))
         self._alphabet = alphabet
@@ -67,17 +77,23 @@ class ManagerMachine(RuleBasedStateMachine):
         self._carried = _NARROW if max(map(abs, alphabet)) < 2**31 else _WIDE
         self._executor = LocalExecutor(self.factory(configuration), self.time_limit)
         self.judge = Judge(self._executor, configuration, promises)
+        for recipe in first:
+            self.insert(recipe, 0, recipe.content)
 
     # ----------------------------------------------------------------- match, lock, unlock
 
-    @rule(recipe=recipes(max_tail=5), carried=st.integers(0, 3), lock=st.booleans())
-    def match(self, recipe: Recipe, carried: int, lock: bool) -> None:
-        """Match, and perhaps lock at once as a request does."""
+    @rule(recipe=_LOOKUPS, carried=st.integers(0, 3))
+    def match(self, recipe: Recipe, carried: int) -> None:
+        """Match, and hold the handle over whatever comes."""
         tokens, namespace = self._cook(recipe)
         self._apply(Match(tokens, namespace, self._carried[carried % len(self._carried)]))
-        self._matches.append(self._latest)
-        if lock:
-            self._apply(Lock(self._latest))
+        self._matches.append(len(self._judge.operations) - 1)
+
+    @rule(recipe=_LOOKUPS, carried=st.integers(0, 3))
+    def match_and_lock(self, recipe: Recipe, carried: int) -> None:
+        """Match and lock at once, as a request does."""
+        self.match(recipe, carried)
+        self._apply(Lock(self._matches[-1]))
 
     @precondition(lambda self: self._matches)
     @rule(which=_INDEX)
@@ -100,77 +116,59 @@ class ManagerMachine(RuleBasedStateMachine):
 
     # --------------------------------------------------------------------- insert, evict
 
-    @rule(
-        recipe=recipes(), carried=st.integers(0, 3), own=st.sampled_from((-1, -1, 0, 5)), at=_INDEX
-    )
-    def insert(self, recipe: Recipe, carried: int, own: int, at: int) -> None:
-        """Insert; bit i of `own` says whether page i, if cached, is named by the cache's slots."""
-        tokens, namespace = self._cook(recipe)
-        insert = self._insert(tokens, namespace, own, at)
-        narrow = self._carried[carried % len(self._carried)]
-        self._apply(Insert(insert.tokens, insert.slots, namespace, narrow))
+    @rule(recipe=recipes(), carried=st.integers(0, 3), at=_INDEX)
+    def insert(self, recipe: Recipe, carried: int, at: int) -> None:
+        """Insert; what is cached already is named by the cache's own slots."""
+        self._apply(self._insert(recipe, carried, at, own=-1))
 
-    @rule(size=st.integers(0, 6))
+    @rule(recipe=recipes(), carried=st.integers(0, 3), at=_INDEX, own=st.sampled_from((0, 1, 5)))
+    def insert_duplicates(self, recipe: Recipe, carried: int, at: int, own: int) -> None:
+        """Insert; bit i of `own` says whether page i, if cached, is named by the cache's slots."""
+        self._apply(self._insert(recipe, carried, at, own))
+
+    @precondition(lambda self: self.judge and self.judge.oracle.evictable_size)
+    @rule(size=st.sampled_from((1, 1, 2, 3, 5)))
     def evict(self, size: int) -> None:
         """Evict a few slots, or what there is if that is less."""
         self._apply(Evict(min(size, self._judge.oracle.evictable_size)))
 
-    @rule()
-    def evict_all(self) -> None:
-        """Evict exactly the evictable size."""
-        self._apply(Evict(self._judge.oracle.evictable_size))
+    # The rare ones share one rule. Each with a rule of its own would be issued as often as a
+    # match, and the cache would hardly ever hold anything.
+    @rule(which=st.sampled_from((*range(14), *range(8, 14))), recipe=recipes(), at=_INDEX)
+    def rarely(self, which: int, recipe: Recipe, at: int) -> None:
+        """Evict all or too much, reset, or a call that can never be right."""
+        evictable = self._judge.oracle.evictable_size
+        token = self._alphabet[0]
+        operations: tuple[Operation, ...] = (
+            Evict(-1), Evict(True), Evict(1.0), Lock(FOREIGN), Unlock(FOREIGN), Lock(NOT_A_HANDLE),
+            Insert((token,), ()), Insert((), (0,)),
+            Reset(), Evict(0), Evict(evictable), Evict(evictable + 1),
+        )  # fmt: skip
+        if which < len(operations):
+            self._apply(operations[which])
+        else:
+            self._insert_wrong_slots(recipe, at)
 
-    @rule(more=st.sampled_from((1, 1000)))
-    def evict_too_much(self, more: int) -> None:
-        """Must be refused, and leave no trace."""
-        self._apply(Evict(self._judge.oracle.evictable_size + more))
-
-    @rule()
-    def reset(self) -> None:
-        """Everything goes, or the call is refused while something is locked."""
-        self._apply(Reset())
-
-    # ----------------------------------------------------------------------------- misuse
-
-    @rule(which=st.integers(0, 8))
-    def misuse(self, which: int) -> None:
-        """A call that can never be right."""
-        self._apply(
-            (
-                Evict(-1),
-                Evict(True),
-                Evict(1.0),
-                Lock(FOREIGN),
-                Unlock(FOREIGN),
-                Lock(NOT_A_HANDLE),
-                Unlock(NOT_A_HANDLE),
-                Insert((self._alphabet[0],), ()),
-                Insert((), (0,)),
-            )[which]
-        )
-
-    @precondition(lambda self: self.judge and self.judge.configuration.checked)
-    @rule(recipe=recipes(), which=st.integers(0, 3), at=_INDEX, other=_INDEX)
-    def insert_wrong_slots(self, recipe: Recipe, which: int, at: int, other: int) -> None:
+    def _insert_wrong_slots(self, recipe: Recipe, at: int) -> None:
         """In checked mode: one page of slots is out of range, twice, another's or not whole."""
-        tokens, namespace = self._cook(recipe)
-        right = self._insert(tokens, namespace, -1, at)
-        size = self._judge.configuration.page_size
+        configuration = self._judge.configuration
+        right = self._insert(recipe, 0, at, own=-1)
+        size = configuration.page_size
         pages = len(right.slots) // size
-        if pages == 0:
+        if pages == 0 or not configuration.checked:
             return
         slots = list(right.slots)
         start = at % pages * size
         page = slots[start : start + size]
-        from_ = other % pages * size
-        any_page = other % self._judge.configuration.num_pages * size
+        twin = at // 4 % pages * size
+        any_page = at // 4 % configuration.num_pages * size
         slots[start : start + size] = (
-            [self._judge.configuration.num_slots + i for i in range(size)],
-            slots[from_ : from_ + size],
+            [configuration.num_slots + i for i in range(size)],
+            slots[twin : twin + size],
             [any_page + i for i in range(size)],
             page[1:] + page[:1] if size > 1 else [-1],
-        )[which]
-        self._apply(Insert(right.tokens, tuple(slots), namespace))
+        )[at % 4]
+        self._apply(Insert(right.tokens, tuple(slots), right.namespace))
 
     # ---------------------------------------------------------------------------- the end
 
@@ -189,17 +187,15 @@ class ManagerMachine(RuleBasedStateMachine):
         assert self.judge is not None
         return self.judge
 
-    @property
-    def _latest(self) -> int:
-        return len(self._judge.operations) - 1
-
     def _cook(self, recipe: Recipe) -> tuple[tuple[int, ...], str | None]:
         configuration = self._judge.configuration
-        tokens = recipe.cook(self._sequences[-6:], self._alphabet)[: 2 * configuration.num_slots]
-        self._sequences.append(tokens)
-        return tokens, self._spaces[recipe.space % len(self._spaces)]
+        earlier = self._sequences[-4:]
+        tokens = recipe.cook(earlier, self._alphabet, configuration.page_size)
+        return tokens[: 2 * configuration.num_slots], self._spaces[recipe.space % len(self._spaces)]
 
-    def _insert(self, tokens: tuple[int, ...], namespace: str | None, own: int, at: int) -> Insert:
+    def _insert(self, recipe: Recipe, carried: int, at: int, own: int) -> Insert:
+        tokens, namespace = self._cook(recipe)
+        # What was inserted is what later sequences extend and cut: it may be there.
         bits = iter(range(len(tokens) + 1))
         kept, slots = slots_for(
             self._judge.oracle,
@@ -209,7 +205,9 @@ class ManagerMachine(RuleBasedStateMachine):
             lambda below: at % below,
             lambda: bool(own >> next(bits) & 1),
         )
-        return Insert(kept, slots, namespace)
+        if kept:
+            self._sequences.append(kept)
+        return Insert(kept, slots, namespace, self._carried[carried % len(self._carried)])
 
     def _apply(self, operation: Operation) -> None:
         divergence = self._judge.apply(operation)

@@ -27,32 +27,45 @@ class Recipe:
 
     Fields:
         base: which earlier sequence, counted from the latest; 0 is the empty one.
-        cut: how many of its tokens to leave out at the end.
-        tail: what follows, as indices into the run's alphabet.
+        cut: how many of its pages to leave out at the end, as long as one is left.
+        pages, extra: how many pages to add, and how many tokens more or less than that.
+        content: what to add: the digits of a number, to the base of the alphabet's size.
         space: which of the run's namespaces.
     """
 
     base: int
     cut: int
-    tail: tuple[int, ...]
+    pages: int
+    extra: int
+    content: int
     space: int
 
-    def cook(self, earlier: Sequence[tuple[int, ...]], alphabet: Sequence[int]) -> tuple[int, ...]:
+    def cook(
+        self, earlier: Sequence[tuple[int, ...]], alphabet: Sequence[int], page_size: int
+    ) -> tuple[int, ...]:
         """The sequence; `earlier` may be empty."""
         base: tuple[int, ...] = ()
         if self.base and earlier:
             base = earlier[-1 - (self.base - 1) % len(earlier)]
-        kept = base[: max(0, len(base) - self.cut)]
-        return kept + tuple(alphabet[token % len(alphabet)] for token in self.tail)
+        # Cut down to the first page at most: an empty sequence meets nothing.
+        kept = base[: max(page_size, len(base) - self.cut * page_size)]
+        added = self.pages * page_size + self.extra
+        if added < 0:
+            return kept[:added]
+        letters = len(alphabet)
+        digits = (self.content // letters**i % letters for i in range(added))
+        return kept + tuple(alphabet[digit] for digit in digits)
 
 
-def recipes(*, max_tail: int = 9) -> st.SearchStrategy[Recipe]:
-    """Recipes whose tails cross page boundaries for page sizes up to 4."""
+def recipes(*, pages: Sequence[int] = (1, 2, 3, 1, 0)) -> st.SearchStrategy[Recipe]:
+    """Recipes that cut an earlier sequence and add one of `pages` pages to it, or repeat it."""
     return st.builds(
         Recipe,
-        base=st.integers(0, 6),
-        cut=st.sampled_from((0, 0, 1, 2, 3, 4, 8)),
-        tail=st.lists(st.integers(0, 2), max_size=max_tail).map(tuple),
+        base=st.sampled_from((1, 2, 3, 4, 0)),
+        cut=st.sampled_from((0, 0, 1, 2)),
+        pages=st.sampled_from(tuple(pages)),
+        extra=st.sampled_from((0, 0, 0, 1, -1)),
+        content=st.integers(0, 3**9 - 1),
         space=st.integers(0, 2),
     )
 
@@ -63,16 +76,10 @@ def token_sequences(
 ) -> list[tuple[int, ...]]:
     """`count` sequences that extend or cut each other, for tests of one's own.
 
-    Lengths lie around multiples of `page_size`, up to `2 * max_pages` pages.
+    Lengths lie around multiples of `page_size`.
     """
     alphabet = draw(st.sampled_from(ALPHABETS))
     made: list[tuple[int, ...]] = []
     for _ in range(count):
-        pages = draw(st.integers(0, max_pages))
-        length = max(0, pages * page_size + draw(st.sampled_from((0, 0, 1, -1))))
-        tail = draw(st.lists(st.integers(0, 2), min_size=length, max_size=length))
-        base = draw(st.integers(0, len(made)))
-        cut = draw(st.integers(0, max_pages * page_size))
-        recipe = Recipe(base, cut, tuple(tail), 0)
-        made.append(recipe.cook(made, alphabet)[: 2 * max_pages * page_size])
+        made.append(draw(recipes(pages=range(max_pages + 1))).cook(made, alphabet, page_size))
     return made

@@ -1,0 +1,38 @@
+"""Every planted fault is found: by the campaign, and by the state machine in the ci profile."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+import pytest
+from hypothesis import Phase, seed, settings
+from hypothesis.stateful import run_state_machine_as_test
+from manager_faults import MANAGER_FAULTS
+
+from kvref.campaign import Totals, campaign, start_locally
+from kvstrategies import manager_machine, profiles
+
+RUNS = 400
+"""Of a campaign, at about 100 operations each: two seconds of a fuzz."""
+
+pytestmark = pytest.mark.parametrize("name", sorted(MANAGER_FAULTS))
+
+
+def test_the_campaign_finds_it(name):
+    target = MANAGER_FAULTS[name].target
+    runs = campaign(start_locally(target, 10.0), target, 0, Totals())
+    failure = next((failure for failure in islice(runs, RUNS) if failure), None)
+    assert failure is not None, f"not found in {RUNS} runs"
+
+
+def test_the_state_machine_finds_it_in_the_ci_profile(name):
+    machine = seed(0)(manager_machine(MANAGER_FAULTS[name].target))
+    profiles.register()
+    once = settings(
+        settings.get_profile("kv-ci"),
+        phases=[Phase.generate],  # found is enough: shrinking takes a minute
+        database=None,
+        print_blob=False,
+    )
+    with pytest.raises(AssertionError, match="the program:"):
+        run_state_machine_as_test(machine, settings=once)
