@@ -54,10 +54,7 @@ def _first(mask: npt.NDArray[np.bool_], offset: int, expected: str) -> list[_Com
 
 def _members(pages: npt.NDArray[Any], group: AbstractSet[int]) -> npt.NDArray[np.bool_]:
     """Which of `pages` are in `group`."""
-    numbers = pages.tolist()
-    if group.isdisjoint(numbers):
-        return np.zeros(len(numbers), dtype=np.bool_)
-    return np.fromiter(map(group.__contains__, numbers), np.bool_, len(numbers))
+    return np.fromiter(map(group.__contains__, pages.tolist()), np.bool_, len(pages))
 
 
 def _of_fresh(
@@ -70,18 +67,21 @@ def _of_fresh(
     if num_slots is not None:
         outside |= wide >= num_slots
         within = f"a slot in 0..{num_slots - 1}"
+    complaints = _first(outside, offset, within)
     pages = wide[::page_size] // page_size
-    whole = (pages[:, None] * page_size + np.arange(page_size)).reshape(-1)
-    repeated = np.ones(len(pages), dtype=np.bool_)
-    repeated[np.unique(pages, return_index=True)[1]] = False
-    return [
-        *_first(outside, offset, within),
-        *_first(wide != whole, offset, f"whole aligned pages of {page_size} slots"),
-        *_first(repeated.repeat(page_size), offset, "each page once"),
-        *_first(
-            _members(pages, held).repeat(page_size), offset, "a page that the cache does not hold"
-        ),
-    ]
+    if page_size > 1:
+        whole = (pages[:, None] * page_size + np.arange(page_size)).reshape(-1)
+        complaints += _first(wide != whole, offset, f"whole aligned pages of {page_size} slots")
+    numbers = pages.tolist()
+    distinct = set(numbers)
+    if len(distinct) < len(numbers):
+        repeated = np.ones(len(pages), dtype=np.bool_)
+        repeated[np.unique(pages, return_index=True)[1]] = False
+        complaints += _first(repeated.repeat(page_size), offset, "each page once")
+    if not held.isdisjoint(distinct):
+        taken = _members(pages, held).repeat(page_size)
+        complaints += _first(taken, offset, "a page that the cache does not hold")
+    return complaints
 
 
 def _of_prefix(

@@ -78,14 +78,11 @@ class Composer:
         self._matches: list[int] = []
         self._queued: list[Operation] = []
         # Swarm testing: each program leaves some rules out and overdoes others.
-        self._rules: list[Callable[[], Operation]] = []
-        self._weights: list[int] = []
-        total = 0
+        self._rules: list[Callable[[], Operation]] = []  # each as often as its weight says
         for name, weight in _WEIGHTS.items():
             always = name in ("insert", "match", "match_and_lock")
-            total += weight * random.choice((1, 1, 3) if always else (0, 1, 1, 3))
-            self._rules.append(getattr(self, f"_{name}"))
-            self._weights.append(total)
+            share = weight * random.choice((1, 1, 3) if always else (0, 1, 1, 3))
+            self._rules += [getattr(self, f"_{name}")] * share
 
     def next(self) -> Operation:
         """The next operation, to be applied at once."""
@@ -93,8 +90,7 @@ class Composer:
             return self._queued.pop()
         if len(self._judge.operations) >= self.length:
             return self._end()
-        (rule,) = self._random.choices(self._rules, cum_weights=self._weights)
-        return rule()
+        return self._random.choice(self._rules)()
 
     def program(self) -> Iterator[Operation]:
         """The whole program, then its end: all locks given back, everything evicted."""
@@ -243,9 +239,10 @@ def fresh_pages(
     page, stride = below(total), below(total) + 1
     while math.gcd(stride, total) > 1:
         stride += 1
+    held = oracle.held
     found: list[int] = []
     for _ in range(total):
-        if not oracle.holds(page * size):
+        if page * size not in held:
             found.append(page * size)
             if len(found) == wanted:
                 break

@@ -49,6 +49,8 @@ class LocalExecutor:
 
     def __init__(self, target: Target, seconds: float | None = 10.0) -> None:
         self._target = target
+        # Asked once: the check of a protocol costs more than most operations.
+        self._inspectable = target if isinstance(target, InspectableTarget) else None
         self._limit = TimeLimit(seconds or 0.0)
         if seconds is not None:
             self._limit.open()
@@ -68,15 +70,15 @@ class LocalExecutor:
 
     def nodes(self) -> list[NodeView] | Answer | None:
         """The target's structure, or None where it shows none."""
-        if not isinstance(self._target, InspectableTarget):
+        if self._inspectable is None:
             return None
-        return self._guard(self._target.nodes)
+        return self._guard(self._inspectable.nodes)
 
     def fingerprint(self) -> Any:
         """Equal to an earlier one if nothing has changed; None where the target has none."""
-        if not isinstance(self._target, InspectableTarget):
+        if self._inspectable is None:
             return None
-        return self._guard(self._target.fingerprint)
+        return self._guard(self._inspectable.fingerprint)
 
     def same_handle(self, one: int, other: int) -> bool:
         """Whether the handles of two matches are equal (and then have equal hashes)."""
@@ -88,10 +90,15 @@ class LocalExecutor:
         self._limit.close()
 
     def _guard(self, function: Callable[..., _R], *args: Any) -> _R | Answer:
+        limit = self._limit
         try:
-            return self._limit.call(function, *args)
+            limit.begin()
+            try:
+                return function(*args)
+            finally:
+                limit.end()
         except TimeLimitExceeded:
-            return Hung(self._limit.seconds)
+            return Hung(limit.seconds)
         except Exception as error:
             return from_exception(error)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import KeysView, Sequence
 
 from kvref.configuration import Configuration
 from kvref.oracle import EMPTY, Handle, NodeView
@@ -62,9 +62,10 @@ class NaiveOracle:
         """None."""
         return []
 
-    def holds(self, slot: int) -> bool:
+    @property
+    def held(self) -> KeysView[int]:
         """Nothing."""
-        return False
+        return dict[int, None]().keys()
 
     def nodes(self) -> list[NodeView]:
         """None."""

@@ -16,7 +16,7 @@ traces; `recompute` derives all of them from the table alone and compares.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import KeysView, Sequence
 from typing import Literal, NamedTuple
 
 from kvref.configuration import Configuration
@@ -214,9 +214,10 @@ class Oracle:
         """The slots that a match would return; changes nothing."""
         return _slots_of(self._walk(tokens, namespace))
 
-    def holds(self, slot: int) -> bool:
-        """Whether the cache owns the page of this slot."""
-        return self.page_at(slot) is not None
+    @property
+    def held(self) -> KeysView[int]:
+        """The first slot of each page that the cache owns."""
+        return self._holder.keys()
 
     def nodes(self) -> list[NodeView]:
         """Every node, parents before their children's names; changes nothing."""

@@ -5,13 +5,9 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Callable
 from types import FrameType
-from typing import Any, TypeVar
 
 __all__ = ["TimeLimit", "TimeLimitExceeded"]
-
-_R = TypeVar("_R")
 
 
 class TimeLimitExceeded(BaseException):
@@ -59,14 +55,14 @@ class TimeLimit:
                 signal.setitimer(signal.ITIMER_REAL, 0)
                 signal.signal(signal.SIGALRM, signal.SIG_DFL)
 
-    def call(self, function: Callable[..., _R], *args: Any) -> _R:
-        """Call the function; TimeLimitExceeded if it takes too long and the limit is open."""
-        outer = TimeLimit._deadline
-        TimeLimit._deadline = time.monotonic() + self.seconds if self.available else None
-        try:
-            return function(*args)
-        finally:
-            TimeLimit._deadline = outer
+    def begin(self) -> None:
+        """From now on a call is in progress. TimeLimitExceeded may be raised until `end`."""
+        if self.available:
+            TimeLimit._deadline = time.monotonic() + self.seconds
+
+    def end(self) -> None:
+        """The call is over."""
+        TimeLimit._deadline = None
 
 
 def _tick(number: int, frame: FrameType | None) -> None:
