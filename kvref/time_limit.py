@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import signal
 import threading
 import time
@@ -41,6 +42,8 @@ class TimeLimit:
             return
         if TimeLimit._open == 0:
             signal.signal(signal.SIGALRM, _tick)
+            atexit.unregister(_stop)
+            atexit.register(_stop)
         tick = min(0.25, self.seconds / 2)
         signal.setitimer(signal.ITIMER_REAL, tick, tick)
         TimeLimit._open += 1
@@ -52,8 +55,7 @@ class TimeLimit:
             self.available = False
             TimeLimit._open -= 1
             if TimeLimit._open == 0:
-                signal.setitimer(signal.ITIMER_REAL, 0)
-                signal.signal(signal.SIGALRM, signal.SIG_DFL)
+                _stop()
 
     def begin(self) -> None:
         """From now on a call is in progress. TimeLimitExceeded may be raised until `end`."""
@@ -63,6 +65,13 @@ class TimeLimit:
     def end(self) -> None:
         """The call is over."""
         TimeLimit._deadline = None
+
+
+def _stop() -> None:
+    """End the timer. At exit too: a tick after Python gave up its handlers kills the process."""
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    if signal.getsignal(signal.SIGALRM) is _tick:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
 
 
 def _tick(number: int, frame: FrameType | None) -> None:
