@@ -17,11 +17,6 @@ from readme_command import command  # noqa: E402
 
 INSIDE = "KVREF_README_TEST"
 
-needs_time = pytest.mark.skipif(
-    "readme" not in " ".join(sys.argv),
-    reason="makes a virtual environment, which takes minutes: ci/readme runs it",
-)
-
 
 @pytest.fixture
 def copy(tmp_path):
@@ -47,7 +42,6 @@ def _run(name: str, folder: Path, **environment: str) -> subprocess.CompletedPro
 
 
 @pytest.mark.readme
-@needs_time
 def test_the_first_command_sets_up_and_runs_a_clean_campaign(copy):
     done = _run("run", copy)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -55,7 +49,6 @@ def test_the_first_command_sets_up_and_runs_a_clean_campaign(copy):
 
 
 @pytest.mark.readme
-@needs_time
 @pytest.mark.skipif(
     INSIDE in os.environ, reason="this run was begun by the README's command itself"
 )
