@@ -52,7 +52,7 @@ class Totals:
 
     @property
     def rate(self) -> float:
-        """Judged operations a second of this process's own processor time."""
+        """Judged operations a second, by the clock that the campaign was given."""
         return self.operations / self.judging_seconds if self.judging_seconds else 0.0
 
     @property
@@ -80,12 +80,13 @@ def campaign(
     *,
     first_run: int = 0,
     look_every: int = LOOK_EVERY,
+    clock: Callable[[], float] = time.process_time,
 ) -> Iterator[Failure | None]:
     """Run for ever; yields after each run, with its failure if there was one.
 
     Every run depends on nothing but `seed`, its number and the target: (seed, number) has it
     again. `totals` is kept up to date during a run too, so that a caller who interrupts loses
-    nothing.
+    nothing. `clock` is what the rate is measured by.
     """
     number = first_run
     while True:
@@ -95,14 +96,14 @@ def campaign(
         try:
             judge = Judge(executor, configuration, factory.promises, look_every=look_every)
             failure = None
-            began = time.process_time()
+            began = clock()
             try:
                 for operation in Composer(random, judge).program():
                     if judge.apply(operation) is not None:
                         break
                 judge.look()
             finally:
-                totals.judging_seconds += time.process_time() - began
+                totals.judging_seconds += clock() - began
                 totals.operations += len(judge.operations)
                 totals.accepted += judge.accepted
                 totals.refused += judge.refused

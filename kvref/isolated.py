@@ -24,6 +24,7 @@ from kvref.executor import LocalExecutor
 from kvref.operations import Operation
 from kvref.oracle import NodeView
 from kvref.registry import find
+from kvref.target import CannotBuild
 
 __all__ = ["IsolatedExecutor", "TargetProcess"]
 
@@ -133,7 +134,7 @@ class IsolatedExecutor:
         if started is not None:
             self._lost = started if isinstance(started, Hung | Died) else None
             if self._lost is None:
-                raise RuntimeError(f"the target cannot be built: {started}")
+                raise CannotBuild(configuration, started)
 
     def call(self, index: int, operation: Operation) -> Answer:
         """Run the operation number `index`."""
@@ -193,8 +194,8 @@ def _serve(connection: Connection, target: str) -> None:
                     # No limit of its own: the parent's does not depend on signals.
                     executor = LocalExecutor(factory(request.configuration), seconds=None)
                     answer = None
-                except Exception as error:
-                    answer = from_exception(error)
+                except CannotBuild as error:
+                    answer = from_exception(error.__cause__ or error)
             else:
                 assert executor is not None
                 answer = _answer(executor, request)

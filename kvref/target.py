@@ -11,7 +11,7 @@ from kvref.operations import Carried
 from kvref.oracle import NodeView
 from kvref.promises import Promises
 
-__all__ = ["InspectableTarget", "Target", "TargetFactory"]
+__all__ = ["CannotBuild", "InspectableTarget", "Target", "TargetFactory"]
 
 
 class Target(Protocol):
@@ -68,6 +68,14 @@ class InspectableTarget(Protocol):
         """A value that is equal if and only if nothing in the manager has changed."""
 
 
+class CannotBuild(Exception):
+    """The factory raised, for a configuration that its promises allow."""
+
+    def __init__(self, configuration: Configuration, why: object) -> None:
+        self.configuration = configuration
+        super().__init__(f"the target cannot be built with {configuration}: {why}")
+
+
 @dataclass(frozen=True)
 class TargetFactory:
     """How to build a target, and what it promises: what an entry point names."""
@@ -77,5 +85,8 @@ class TargetFactory:
     description: str = ""
 
     def __call__(self, configuration: Configuration) -> Target:
-        """A new, empty manager."""
-        return self.build(configuration)
+        """A new, empty manager; CannotBuild if the factory raises."""
+        try:
+            return self.build(configuration)
+        except Exception as error:
+            raise CannotBuild(configuration, f"{type(error).__name__}: {error}") from error

@@ -26,7 +26,7 @@ from kvref.isolated import TargetProcess
 from kvref.laws import LAWS
 from kvref.operations import program
 from kvref.registry import UnknownTarget, find
-from kvref.target import TargetFactory
+from kvref.target import CannotBuild, TargetFactory
 
 __all__ = ["LOOK_EVERY", "Limits", "fuzz"]
 
@@ -54,10 +54,7 @@ def fuzz(
     try:
         factory = find(target)
     except UnknownTarget as error:
-        Console(stderr=True, highlight=False, soft_wrap=True).print(
-            f"kvref fuzz: {error}", markup=False
-        )
-        return MISUSED
+        return _misused(error)
     console.print(
         f"target {target}, seed {seed}" + (f", run {limits.run}" if limits.run is not None else "")
     )
@@ -65,9 +62,13 @@ def fuzz(
     start = start_isolated(process) if process else start_locally(factory, limits.one_operation)
     totals = Totals()
     found: Counter[tuple[str, str]] = Counter()
+    # The time of a process of its own is not ours to count.
+    clock, of_what = (time.monotonic, "") if isolate else (time.process_time, " of processor time")
     interrupted = False
     began = time.monotonic()
-    runs = campaign(start, factory, seed, totals, first_run=limits.run or 0, look_every=look_every)
+    runs = campaign(
+        start, factory, seed, totals, first_run=limits.run or 0, look_every=look_every, clock=clock
+    )
     try:
         with _progress(console, totals, found) as show:
             for failure in runs:
@@ -77,17 +78,19 @@ def fuzz(
                         type(failure.divergence.operation).__name__,
                     )
                     found[kind] += 1
-                    if found[kind] == 1:
-                        _report(console, target, failure, write(out, target, failure))
+                    path = write(out, target, failure)
+                    _report(console, target, failure, path, in_full=found[kind] == 1)
                 show(time.monotonic() - began)
                 if _enough(limits, totals, found, time.monotonic() - began):
                     break
     except KeyboardInterrupt:
         interrupted = True
+    except CannotBuild as error:
+        return _misused(error)
     finally:
         if process is not None:
             process.close()
-    _verdict(console, factory, totals, found, time.monotonic() - began, look_every)
+    _verdict(console, factory, totals, found, time.monotonic() - began, look_every, of_what)
     if found:
         return FOUND
     if interrupted:
@@ -100,6 +103,12 @@ def fuzz(
         )
         return FOUND
     return CLEAN
+
+
+def _misused(error: Exception) -> int:
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    console.print(f"kvref fuzz: {error}", markup=False)
+    return MISUSED
 
 
 def _enough(
@@ -146,17 +155,20 @@ class _Show:
             )
 
 
-def _report(console: Console, target: str, failure: Failure, path: Path) -> None:
-    console.print(f"\n[bold red]{'DIFFERENCE'}[/bold red] ", end="")
+def _report(console: Console, target: str, failure: Failure, path: Path, *, in_full: bool) -> None:
+    """The difference, how to have it again, and the end of the program; a twin in one line."""
+    again = f"kvref fuzz {target} --seed {failure.seed} --run {failure.run}"
+    if not in_full:
+        console.print(f"once more: {failure.divergence.kind.value}, {again}, {path}", markup=False)
+        return
+    console.print("\n[bold red]DIFFERENCE[/bold red] ", end="")
     console.print(str(failure.divergence), markup=False)
+    console.print(f"  run again:  {again}", markup=False)
+    console.print(f"  written to: {path}", markup=False)
     console.print(
-        f"  run again: kvref fuzz {target} --seed {failure.seed} --run {failure.run}", markup=False
+        f"  the program ends ({len(failure.operations)} operations in all):", markup=False
     )
-    console.print(f"  written to {path}", markup=False)
-    lines = program(failure.configuration, failure.operations).splitlines()
-    tail = lines[-8:]
-    console.print("  the program ends:", markup=False)
-    for line in tail:
+    for line in program(failure.configuration, failure.operations).splitlines()[-8:]:
         console.print(f"    {line}", markup=False)
 
 
@@ -167,10 +179,11 @@ def _verdict(
     found: Counter[tuple[str, str]],
     elapsed: float,
     look_every: int,
+    of_what: str,
 ) -> None:
     console.print(
         f"\n{totals.operations:,} operations in {totals.runs:,} runs and {elapsed:.1f} s, "
-        f"{totals.rate:,.0f}/s of processor time; {totals.share_accepted:.0%} accepted, "
+        f"{totals.rate:,.0f}/s{of_what}; {totals.share_accepted:.0%} accepted, "
         f"{totals.refused:,} rightly refused"
         + (f", {totals.skipped:,} skipped" if totals.skipped else "")
     )
