@@ -11,7 +11,7 @@ from kvref.judge import Judge
 from kvref.operations import Operation
 from kvref.oracle import Granularity, Handle, NodeView, Oracle
 from kvref.promises import Promises
-from kvref.refusals import BUILTIN, Refused, RefusalKind
+from kvref.refusals import BUILTIN, RefusalKind, Refused
 from kvref.target import Target
 
 
@@ -43,12 +43,17 @@ class CacheInUse(_Numbered, RuntimeError):
     pass
 
 
+class EvictionUnsupported(_Numbered, NotImplementedError):
+    pass
+
+
 NAMED: dict[RefusalKind, type[_Numbered]] = {
     RefusalKind.STALE: StaleHandle,
     RefusalKind.FOREIGN: ForeignHandle,
     RefusalKind.UNBALANCED: UnbalancedUnlock,
     RefusalKind.NOT_EVICTABLE: NotEvictable,
     RefusalKind.IN_USE: CacheInUse,
+    RefusalKind.UNSUPPORTED: EvictionUnsupported,
 }
 
 

@@ -7,7 +7,7 @@ import pytest
 from kvref.configuration import Configuration
 from kvref.naive_oracle import NaiveOracle
 from kvref.oracle import EMPTY, Handle, Oracle
-from kvref.refusals import Refusal, Refused, RefusalKind
+from kvref.refusals import Refusal, RefusalKind, Refused
 
 
 def test_it_never_finds_anything_and_claims_that_all_whole_pages_were_there():

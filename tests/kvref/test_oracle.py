@@ -6,7 +6,7 @@ import pytest
 
 from kvref.configuration import Configuration
 from kvref.oracle import EMPTY, Oracle
-from kvref.refusals import Refusal, Refused, RefusalKind
+from kvref.refusals import Refusal, RefusalKind, Refused
 from tests.kvref.oracle_target import picture
 
 
