@@ -48,7 +48,8 @@ def judged(process: TargetProcess, *operations) -> Judge:
 
 @pytest.fixture
 def process(request):
-    process = TargetProcess(WRONG + request.param, 0.2)
+    hangs = request.param in ("BusyLoop", "Deadlock", "Swallows")
+    process = TargetProcess(WRONG + request.param, 0.4 if hangs else 10.0)
     yield process
     process.close()
 
@@ -68,9 +69,9 @@ def test_a_right_target_is_judged_by_all_laws_and_one_process_serves_many_runs(p
 @pytest.mark.parametrize(
     ("process", "kind", "got"),
     [
-        ("BusyLoop", DivergenceKind.HANG, "nothing within 0.2 s"),
-        ("Deadlock", DivergenceKind.HANG, "nothing within 0.2 s"),
-        ("Swallows", DivergenceKind.HANG, "nothing within 0.2 s"),
+        ("BusyLoop", DivergenceKind.HANG, "nothing within 0.4 s"),
+        ("Deadlock", DivergenceKind.HANG, "nothing within 0.4 s"),
+        ("Swallows", DivergenceKind.HANG, "nothing within 0.4 s"),
         ("Exits", DivergenceKind.CRASH, "the process ended: exit status 7"),
         ("Segfaults", DivergenceKind.CRASH, "the process ended: SIGSEGV"),
         ("SysExits", DivergenceKind.CRASH, "the process ended: sys.exit(0)"),
