@@ -28,8 +28,8 @@ def fuzz(
         str, typer.Argument(help="A registered name (see `kvref targets`), or module:factory.")
     ] = "kvgpu-radix",
     seconds: Annotated[
-        float, typer.Option(min=0.0, help="Stop after so much time.", show_default="20")
-    ] = -1.0,
+        float | None, typer.Option(min=0.0, help="Stop after so much time.", show_default="20")
+    ] = None,
     ops: Annotated[
         int | None, typer.Option(min=1, help="Stop after so many operations instead.")
     ] = None,
@@ -42,7 +42,7 @@ def fuzz(
     max_failures: Annotated[int, typer.Option(min=1, help="Stop after so many failures.")] = 3,
     time_limit: Annotated[
         float, typer.Option(min=0.001, help="Seconds for one operation; longer is a hang.")
-    ] = 10.0,
+    ] = fuzz_command.TIME_LIMIT,
     isolate: Annotated[
         bool,
         typer.Option("--isolate", help="The target in a process of its own: survives a crash."),
@@ -60,10 +60,10 @@ def fuzz(
     Page sizes from 1 to 16, both policies, small and large trees, several namespaces, and the
     misuse that has to be refused. Each failure is written to a file as soon as it is found.
     """
-    if seconds >= 0 and ops is not None:
+    if seconds is not None and ops is not None:
         raise typer.BadParameter("--seconds and --ops exclude each other")
     limits = fuzz_command.Limits(
-        seconds=None if ops is not None else (seconds if seconds >= 0 else 20.0),
+        seconds=20.0 if seconds is None and ops is None else seconds,
         operations=ops,
         run=run,
         failures=max_failures,

@@ -28,7 +28,9 @@ from kvref.operations import program
 from kvref.registry import UnknownTarget, find
 from kvref.target import TargetFactory
 
-__all__ = ["LOOK_EVERY", "Limits", "fuzz"]
+__all__ = ["LOOK_EVERY", "TIME_LIMIT", "Limits", "fuzz"]
+
+TIME_LIMIT = 10.0
 
 CLEAN, FOUND, MISUSED, INTERRUPTED = 0, 1, 2, 130
 _LEAST_ACCEPTED = 0.5
@@ -63,6 +65,7 @@ def fuzz(
     )
     process = TargetProcess(target, limits.one_operation) if isolate else None
     start = start_isolated(process) if process else start_locally(factory, limits.one_operation)
+    options = _options(limits, isolate, look_every)
     totals = Totals()
     found: Counter[tuple[str, str]] = Counter()
     interrupted = False
@@ -78,7 +81,7 @@ def fuzz(
                     )
                     found[kind] += 1
                     if found[kind] == 1:
-                        _report(console, target, failure, write(out, target, failure))
+                        _report(console, target, options, failure, write(out, target, failure))
                 show(time.monotonic() - began)
                 if _enough(limits, totals, found, time.monotonic() - began):
                     break
@@ -146,12 +149,20 @@ class _Show:
             )
 
 
-def _report(console: Console, target: str, failure: Failure, path: Path) -> None:
+def _options(limits: Limits, isolate: bool, look_every: int) -> str:
+    """Those that a run depends on, where they are not the defaults."""
+    return (
+        (" --isolate" if isolate else "")
+        + (f" --time-limit {limits.one_operation:g}" if limits.one_operation != TIME_LIMIT else "")
+        + (f" --look-every {look_every}" if look_every != LOOK_EVERY else "")
+    )
+
+
+def _report(console: Console, target: str, options: str, failure: Failure, path: Path) -> None:
     console.print(f"\n[bold red]{'DIFFERENCE'}[/bold red] ", end="")
     console.print(str(failure.divergence), markup=False)
-    console.print(
-        f"  run again: kvref fuzz {target} --seed {failure.seed} --run {failure.run}", markup=False
-    )
+    again = f"kvref fuzz {target} --seed {failure.seed} --run {failure.run}{options}"
+    console.print(f"  run again: {again}", markup=False)
     console.print(f"  written to {path}", markup=False)
     lines = program(failure.configuration, failure.operations).splitlines()
     tail = lines[-8:]
