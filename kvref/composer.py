@@ -87,25 +87,17 @@ class Composer:
             self._rules.append(getattr(self, f"_{name}"))
             self._weights.append(total)
 
-    def next(self) -> Operation:
-        """The next operation, to be applied at once."""
-        if self._queued:
-            return self._queued.pop()
-        if len(self._judge.operations) >= self.length:
-            return self._end()
+    def program(self) -> Iterator[Operation]:
+        """Operations to be applied at once each; the last give back all locks and evict all."""
+        while len(self._judge.operations) < self.length or self._queued:
+            yield self._queued.pop() if self._queued else self._draw()
+        yield from drain(self._judge)
+
+    def _draw(self) -> Operation:
         (rule,) = self._random.choices(self._rules, cum_weights=self._weights)
         return rule()
 
-    def program(self) -> Iterator[Operation]:
-        """The whole program, then its end: all locks given back, everything evicted."""
-        while len(self._judge.operations) < self.length or self._queued:
-            yield self.next()
-        yield from drain(self._judge)
-
     # ------------------------------------------------------------------------- sequences
-
-    def _end(self) -> Operation:
-        return next(drain(self._judge))
 
     def _tokens(self) -> tuple[int, ...]:
         """A new sequence: mostly an earlier one, cut near a page boundary and extended."""
