@@ -11,6 +11,7 @@ from typing import Any
 
 from kvref.configuration import Configuration
 from kvref.promises import Promises
+from kvref.refusals import RefusalKind
 from kvref.target import TargetFactory
 from tests.kvref.oracle_target import OracleTarget
 
@@ -117,6 +118,11 @@ class Accepts(OracleTarget):
 
 
 right = TargetFactory(OracleTarget, description="the oracle itself")
+modest = TargetFactory(
+    OracleTarget,
+    Promises(value_handles=False, refuses=frozenset(RefusalKind) - {RefusalKind.STALE}),
+    "promises little",
+)
 lru_only = TargetFactory(OracleTarget, Promises(policies=("lru",)))
 not_a_factory = 7
 
