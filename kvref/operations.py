@@ -52,7 +52,7 @@ class _Operation(
 ):
     def python(self, index: int) -> str:
         """One line of Python that does the same, as the operation number `index`."""
-        raise NotImplementedError
+        raise AssertionError("unreachable: each operation has its own")
 
     def __str__(self) -> str:
         return self.python(-1)

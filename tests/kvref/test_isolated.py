@@ -139,11 +139,11 @@ def test_a_signal_without_a_name_has_its_number():
 
 
 @pytest.fixture
-def child():
+def child(request):
     """`_serve` in a process that this test ends the way a parent's death does."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
-    served = context.Process(target=_serve, args=(theirs, WRONG + "right"), daemon=True)
+    served = context.Process(target=_serve, args=(theirs, WRONG + request.param), daemon=True)
     served.start()
     theirs.close()
 
@@ -158,6 +158,7 @@ def child():
     assert served.exitcode == 0
 
 
+@pytest.mark.parametrize("child", ["right"], indirect=True)
 def test_the_child_answers_every_request_and_ends_when_the_parent_is_gone(child):
     assert child(_New(Configuration()), None) is None
     first = child(_Fingerprint(), str)
@@ -174,6 +175,22 @@ def test_the_child_answers_every_request_and_ends_when_the_parent_is_gone(child)
     assert isinstance(child(_Call(3, Evict(9)), Answer), Raised)
     assert child(_New(Configuration(page_size=2)), None) is None
     assert child(_Sizes(), tuple[int, int]) == (0, 0)
+
+
+@pytest.mark.parametrize("child", ["cannot_be_built"], indirect=True)
+def test_the_child_says_why_a_target_cannot_be_built(child):
+    refused = child(_New(Configuration()), Answer)
+    assert isinstance(refused, Raised)
+    assert str(refused) == "ValueError: no such pool"
+
+
+@pytest.mark.parametrize("child", ["NodesOfObjects"], indirect=True)
+def test_the_child_says_what_json_cannot(child):
+    child(_New(Configuration()), None)
+    child(_Call(0, Insert((1,), (5,))), Answer)
+    malformed = child(_Nodes(), Answer)
+    assert isinstance(malformed, Malformed)
+    assert "object" in malformed.what
 
 
 def test_a_limit_is_kept_whatever_the_child_does_with_signals():
