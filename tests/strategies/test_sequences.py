@@ -17,7 +17,7 @@ def shared(one: tuple[int, ...], other: tuple[int, ...]) -> int:
     return sum(1 for _ in takewhile(lambda both: both[0] == both[1], zip(one, other, strict=False)))
 
 
-def drawn(strategy: st.SearchStrategy, count: int = 200) -> list:
+def drawn(strategy: st.SearchStrategy, count: int = 100) -> list:
     """The same values in each run, so that shares of them can be asserted."""
     values = []
 
@@ -79,7 +79,7 @@ class TestTokenSequences:
     def test_whole_pages_and_one_token_more_or_less_are_all_common(self, size):
         firsts = [sequences[0] for sequences in drawn(token_sequences(page_size=size))]
         for beyond in (0, 1, size - 1):
-            assert sum(len(first) % size == beyond for first in firsts) > 10
+            assert sum(len(first) % size == beyond for first in firsts) > 5
 
     @pytest.mark.parametrize(
         "wanted",
