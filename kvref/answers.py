@@ -1,4 +1,4 @@
-"""What came back from a target: a value, an exception, silence, or the end of its process."""
+"""What came back from a target: a value, junk, an exception, silence, or its process's end."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import msgspec
 
 from kvref.refusals import BUILTIN, RefusalKind, classify
 
-__all__ = ["Answer", "Died", "Hung", "Raised", "Returned", "from_exception"]
+__all__ = ["Answer", "Died", "Hung", "Malformed", "Raised", "Returned", "from_exception"]
 
 _FIELDS = ("needed", "evictable", "protected_size", "cached_len")
 
@@ -19,6 +19,15 @@ class Returned(msgspec.Struct, frozen=True, tag=True):
 
     value: list[int] | int | None
     cached_len: int | None = None
+
+
+class Malformed(msgspec.Struct, frozen=True, tag=True):
+    """A result that is not of the type that the interface names."""
+
+    what: str
+
+    def __str__(self) -> str:
+        return self.what
 
 
 class Raised(msgspec.Struct, frozen=True, tag=True):
@@ -46,7 +55,7 @@ class Died(msgspec.Struct, frozen=True, tag=True):
     how: str
 
 
-Answer = Returned | Raised | Hung | Died
+Answer = Returned | Malformed | Raised | Hung | Died
 
 
 def from_exception(error: BaseException) -> Raised:

@@ -84,24 +84,13 @@ class Composer:
             share = weight * random.choice((1, 1, 3) if always else (0, 1, 1, 3))
             self._rules += [getattr(self, f"_{name}")] * share
 
-    def next(self) -> Operation:
-        """The next operation, to be applied at once."""
-        if self._queued:
-            return self._queued.pop()
-        if len(self._judge.operations) >= self.length:
-            return self._end()
-        return self._random.choice(self._rules)()
-
     def program(self) -> Iterator[Operation]:
-        """The whole program, then its end: all locks given back, everything evicted."""
+        """Operations to be applied at once each; the last give back all locks and evict all."""
         while len(self._judge.operations) < self.length or self._queued:
-            yield self.next()
+            yield self._queued.pop() if self._queued else self._random.choice(self._rules)()
         yield from drain(self._judge)
 
     # ------------------------------------------------------------------------- sequences
-
-    def _end(self) -> Operation:
-        return next(drain(self._judge))
 
     def _tokens(self) -> tuple[int, ...]:
         """A new sequence: mostly an earlier one, cut near a page boundary and extended."""

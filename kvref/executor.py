@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeGuard, TypeVar
 
-from kvref.answers import Answer, Hung, Returned, from_exception
+from kvref.answers import Answer, Died, Hung, Malformed, Returned, from_exception
 from kvref.operations import FOREIGN, Evict, Insert, Lock, Match, Operation, Reset, Unlock
 from kvref.oracle import NodeView
 from kvref.target import InspectableTarget, Target
@@ -34,7 +34,7 @@ class Executor(Protocol):
     def fingerprint(self) -> Any:
         """Equal to an earlier one if nothing has changed; None where the target has none."""
 
-    def same_handle(self, one: int, other: int) -> bool:
+    def same_handle(self, one: int, other: int) -> bool | Answer:
         """Whether the handles of two matches are equal (and then have equal hashes)."""
 
     def close(self) -> None:
@@ -62,17 +62,17 @@ class LocalExecutor:
 
     def sizes(self) -> tuple[int, int] | Answer:
         """Evictable and protected size after the last operation."""
-        return self._guard(self._target.sizes)
+        return self._guard(self._sizes)
 
     def integrity(self) -> Answer:
         """The target's own check: `Returned(None)` if it passed."""
-        return self._guard(self._target.check_integrity) or Returned(None)
+        return self._guard(self._check_integrity)
 
     def nodes(self) -> list[NodeView] | Answer | None:
         """The target's structure, or None where it shows none."""
         if self._inspectable is None:
             return None
-        return self._guard(self._inspectable.nodes)
+        return self._guard(self._nodes, self._inspectable)
 
     def fingerprint(self) -> Any:
         """Equal to an earlier one if nothing has changed; None where the target has none."""
@@ -80,10 +80,9 @@ class LocalExecutor:
             return None
         return self._guard(self._inspectable.fingerprint)
 
-    def same_handle(self, one: int, other: int) -> bool:
+    def same_handle(self, one: int, other: int) -> bool | Answer:
         """Whether the handles of two matches are equal (and then have equal hashes)."""
-        first, second = self._handles[one], self._handles[other]
-        return bool(first == second) and hash(first) == hash(second)
+        return self._guard(_same, self._handles[one], self._handles[other])
 
     def close(self) -> None:
         """End the time limit's timer."""
@@ -91,14 +90,17 @@ class LocalExecutor:
 
     def _guard(self, function: Callable[..., _R], *args: Any) -> _R | Answer:
         limit = self._limit
+        outer = limit.begin()
         try:
-            limit.begin()
             try:
                 return function(*args)
             finally:
-                limit.end()
+                limit.end(outer)
         except TimeLimitExceeded:
+            limit.end(outer)  # the tick may have come before the `finally` got that far
             return Hung(limit.seconds)
+        except SystemExit as end:  # or a target could end the campaign, and with status 0
+            return Died(f"sys.exit({end.code!r})")
         except Exception as error:
             return from_exception(error)
 
@@ -108,11 +110,13 @@ class LocalExecutor:
             case Match(tokens, namespace, carried):
                 handle, slots = target.match_prefix(tokens, namespace=namespace, carried=carried)
                 self._handles[index] = handle
-                return Returned(slots, handle.cached_len)
+                cached_len = getattr(handle, "cached_len", None)
+                if not _is_int(cached_len):
+                    return Malformed(f"a handle whose cached_len is {_short(cached_len)}")
+                return _slots(slots, cached_len)
             case Insert(tokens, slots, namespace, carried):
-                return Returned(
-                    target.insert_prefix(tokens, slots, namespace=namespace, carried=carried)
-                )
+                already = target.insert_prefix(tokens, slots, namespace=namespace, carried=carried)
+                return Returned(already) if _is_int(already) else Malformed(_short(already))
             case Lock(reference):
                 target.lock_handle(self._resolve(reference))
                 return Returned(None)
@@ -120,11 +124,47 @@ class LocalExecutor:
                 target.lock_handle(self._resolve(reference), unlock=True)
                 return Returned(None)
             case Evict(size):
-                return Returned(target.evict(size))
+                return _slots(target.evict(size))
             case Reset():
-                return Returned(target.reset())
+                return _slots(target.reset())
 
     def _resolve(self, reference: int | str) -> Any:
         if isinstance(reference, int):
             return self._handles[reference]
         return self._target.foreign_handle() if reference == FOREIGN else object()
+
+    def _sizes(self) -> tuple[int, int] | Answer:
+        sizes = tuple(self._target.sizes())
+        if len(sizes) == 2 and all(map(_is_int, sizes)):
+            return sizes
+        return Malformed(_short(sizes))
+
+    def _check_integrity(self) -> Answer:
+        self._target.check_integrity()
+        return Returned(None)
+
+    def _nodes(self, target: InspectableTarget) -> list[NodeView] | Answer:
+        nodes: object = target.nodes()
+        if isinstance(nodes, list) and all(isinstance(node, NodeView) for node in nodes):
+            return nodes
+        return Malformed(_short(nodes))
+
+
+def _same(one: Any, other: Any) -> bool:
+    return bool(one == other) and hash(one) == hash(other)
+
+
+def _is_int(value: object) -> TypeGuard[int]:
+    """An int itself: a bool or an element of a tensor is none."""
+    return type(value) is int
+
+
+def _slots(slots: object, cached_len: int | None = None) -> Returned | Malformed:
+    if type(slots) is list and set(map(type, slots)) <= {int}:
+        return Returned(slots, cached_len)
+    return Malformed(_short(slots))
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return f"a {type(value).__name__}: {text[:200]}"

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from kvref.answers import Answer, Died, Hung, from_exception
+from kvref.answers import Answer, Died, Hung, Malformed, from_exception
 from kvref.configuration import Configuration
 from kvref.executor import LocalExecutor
 from kvref.operations import Operation
@@ -79,7 +79,9 @@ class TargetProcess:
         self._process: BaseProcess | None = None
         self._connection: Connection | None = None
 
-    def ask(self, request: Any, kind: type[_T], seconds: float | None = None) -> _T | Hung | Died:
+    def ask(
+        self, request: Any, kind: type[_T], seconds: float | None = None
+    ) -> _T | Malformed | Hung | Died:
         """Send a request and read the answer as `kind`; kills a child that does not answer."""
         limit = self.seconds if seconds is None else seconds
         connection = self._connection or self._start()
@@ -89,6 +91,8 @@ class TargetProcess:
                 return msgspec.json.decode(connection.recv_bytes(), type=kind)
         except (EOFError, ConnectionError):
             return Died(self._end())
+        except msgspec.ValidationError as error:
+            return Malformed(str(error))
         self.close()
         return Hung(limit)
 
@@ -160,9 +164,10 @@ class IsolatedExecutor:
         """A digest of the target's fingerprint; None where it has none."""
         return self._ask(_Fingerprint(), str | Answer | None)
 
-    def same_handle(self, one: int, other: int) -> bool:
+    def same_handle(self, one: int, other: int) -> bool | Answer:
         """Whether the handles of two matches are equal (and then have equal hashes)."""
-        return self._ask(_Same(one, other), bool | Answer) is True
+        answer: bool | Answer = self._ask(_Same(one, other), bool | Answer)
+        return answer
 
     def close(self) -> None:
         """Nothing to give back: the process goes on to the next run."""
@@ -199,7 +204,14 @@ def _serve(connection: Connection, target: str) -> None:
             else:
                 assert executor is not None
                 answer = _answer(executor, request)
-            connection.send_bytes(msgspec.json.encode(answer))
+            connection.send_bytes(_encode(answer))
+
+
+def _encode(answer: Any) -> bytes:
+    try:
+        return msgspec.json.encode(answer)
+    except TypeError as error:  # only nodes hold what the executor has not looked at
+        return msgspec.json.encode(Malformed(str(error)))
 
 
 def _answer(executor: LocalExecutor, request: _Request) -> Any:

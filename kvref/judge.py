@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from kvref.answers import Answer, Died, Hung, Raised, Returned
+from kvref.answers import Answer, Died, Hung, Malformed, Raised, Returned
 from kvref.configuration import Configuration
 from kvref.divergence import Divergence, DivergenceKind
 from kvref.executor import Executor
@@ -185,19 +185,20 @@ class Judge:
         match operation:
             case Match():
                 handle, slots = expected
-                length = len(got) if isinstance(got, list) else None
+                assert isinstance(got, list)
                 self._equal(
                     _KIND.MATCH_LENGTH,
                     "match-length",
                     f"a handle of {handle.cached_len} tokens and {len(slots)} slots",
-                    f"a handle of {answer.cached_len} tokens and {length} slots",
+                    f"a handle of {answer.cached_len} tokens and {len(got)} slots",
                 )
                 self._equal(_KIND.MATCH_SLOTS, "match-slots", slots, got)
             case Insert():
                 self._equal(_KIND.ALREADY_CACHED, "already-cached", expected, got)
             case Evict() if self.promises.eviction == "legal" and isinstance(self.oracle, Oracle):
                 self.judged["legal-victims"] += 1
-                problem = follow(self.oracle, expected, got if isinstance(got, list) else [])
+                assert isinstance(got, list)
+                problem = follow(self.oracle, expected, got)
                 if problem is not None:
                     wanted = f"a legal choice for {expected} slots"
                     self._diverge(_KIND.VICTIMS, "legal-victims", wanted, f"{problem}: {got}")
@@ -209,18 +210,26 @@ class Judge:
     def _judge_refusal(self, index: int, operation: Operation, refusal: Refusal) -> None:
         unchanged = self.promises.refused_calls_change_nothing
         before = self._executor.fingerprint() if unchanged else None
+        if isinstance(before, Answer):
+            self._diverge(_KIND.STRUCTURE, "structure", "its fingerprint", before)
+            return
         answer = self._executor.call(index, operation)
         self.judged["refusals"] += 1
-        if isinstance(answer, Returned):
-            got = f"accepted, with {answer.value}"
-            self._diverge(_KIND.ACCEPTED, "refusals", str(refusal), got)
+        if isinstance(answer, Returned | Malformed):
+            result = answer.value if isinstance(answer, Returned) else answer
+            self._diverge(_KIND.ACCEPTED, "refusals", str(refusal), f"accepted, with {result}")
         elif not isinstance(answer, Raised) or not self._right_error(refusal, answer):
             self._diverge(_KIND.WRONG_REFUSAL, "refusals", str(refusal), answer)
         elif before is not None:
             self.judged["refused-unchanged"] += 1
-            if self._executor.fingerprint() != before:
-                wanted, got = "the state before the call", f"another one, after {answer}"
-                self._diverge(_KIND.LEFT_A_TRACE, "refused-unchanged", wanted, got)
+            after = self._executor.fingerprint()
+            if after != before:
+                self._diverge(
+                    _KIND.LEFT_A_TRACE,
+                    "refused-unchanged",
+                    "the state before the call",
+                    after if isinstance(after, Answer) else f"another one, after {answer}",
+                )
 
     def _right_error(self, refusal: Refusal, answer: Raised) -> bool:
         if self.promises.refusal_errors == "any":
@@ -246,7 +255,10 @@ class Judge:
         other = self._latest_of_length.get(handle.cached_len) if twin is None else twin
         if other is not None:
             self.judged["handles"] += 1
-            if self._executor.same_handle(other, index) != (twin is not None):
+            same = self._executor.same_handle(other, index)
+            if not isinstance(same, bool):
+                self._diverge(_KIND.HANDLES, "handles", "handles that compare and hash", same)
+            elif same != (twin is not None):
                 relation = "differs from" if twin is None else "is equal to, with equal hash,"
                 wanted, got = f"h{index} {relation} h{other}", "the opposite"
                 self._diverge(_KIND.HANDLES, "handles", wanted, got)
@@ -271,11 +283,11 @@ class Judge:
 
     def _equal(self, kind: DivergenceKind, law: str, expected: Any, got: Any) -> None:
         self.judged[law] += 1
-        if got != expected or type(got) is not type(expected):
+        if got != expected:
             self._diverge(kind, law, str(expected), str(got))
 
     def _same_victims(self, kind: DivergenceKind, law: str, expected: Any, got: Any) -> None:
-        if not self.promises.ordered_victims and isinstance(got, list):
+        if not self.promises.ordered_victims:
             expected, got = sorted(expected), sorted(got)
         self._equal(kind, law, expected, got)
 
@@ -287,6 +299,8 @@ class Judge:
                 kind, law, got = _KIND.HANG, "answers-in-time", f"nothing within {seconds:g} s"
             case Died(how):
                 kind, law, got = _KIND.CRASH, "answers-in-time", f"the process ended: {how}"
+            case Malformed():
+                kind = _KIND.MALFORMED
         index = len(self.operations) - 1
         operation = self.operations[index]
         self.divergence = Divergence(kind, law, index, operation, expected, str(got))

@@ -42,10 +42,17 @@ NOT_A_HANDLE: Literal["not-a-handle"] = "not-a-handle"
 HandleRef = int | Literal["foreign", "not-a-handle"]
 
 
-class _Operation(msgspec.Struct, frozen=True, tag_field="do", tag=str.lower, omit_defaults=True):
+class _Operation(
+    msgspec.Struct,
+    frozen=True,
+    tag_field="do",
+    tag=str.lower,
+    omit_defaults=True,
+    forbid_unknown_fields=True,  # a misspelt field would be dropped, and mean another program
+):
     def python(self, index: int) -> str:
         """One line of Python that does the same, as the operation number `index`."""
-        raise NotImplementedError
+        raise AssertionError("unreachable: each operation has its own")
 
     def __str__(self) -> str:
         return self.python(-1)

@@ -47,8 +47,9 @@ def find(target: str) -> TargetFactory:
         found: object = importlib.import_module(module)
         for name in attribute.split("."):
             found = getattr(found, name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise UnknownTarget(f"target {target!r} cannot be imported: {error}") from error
+    except Exception as error:  # a module may fail in any way when it is imported
+        why = f"{type(error).__name__}: {error}"
+        raise UnknownTarget(f"target {target!r} cannot be imported: {why}") from error
     if isinstance(found, TargetFactory):
         return found
     if not callable(found):

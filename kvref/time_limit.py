@@ -57,14 +57,19 @@ class TimeLimit:
             if TimeLimit._open == 0:
                 _stop()
 
-    def begin(self) -> None:
-        """From now on a call is in progress. TimeLimitExceeded may be raised until `end`."""
-        if self.available:
-            TimeLimit._deadline = time.monotonic() + self.seconds
+    def begin(self) -> float | None:
+        """A call is in progress: until `end`, TimeLimitExceeded may be raised in it.
 
-    def end(self) -> None:
+        Returns the deadline of a call around this one, which `end` puts in force again.
+        """
+        outer = TimeLimit._deadline
+        TimeLimit._deadline = time.monotonic() + self.seconds if self.available else None
+        return outer
+
+    @staticmethod
+    def end(outer: float | None) -> None:
         """The call is over."""
-        TimeLimit._deadline = None
+        TimeLimit._deadline = outer
 
 
 def _stop() -> None:

@@ -42,7 +42,7 @@ def fuzz(
     max_failures: Annotated[int, typer.Option(min=1, help="Stop after so many failures.")] = 3,
     time_limit: Annotated[
         float, typer.Option(min=0.001, help="Seconds for one operation; longer is a hang.")
-    ] = 10.0,
+    ] = fuzz_command.TIME_LIMIT,
     isolate: Annotated[
         bool,
         typer.Option("--isolate", help="The target in a process of its own: survives a crash."),

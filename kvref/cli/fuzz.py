@@ -28,7 +28,9 @@ from kvref.operations import program
 from kvref.registry import UnknownTarget, find
 from kvref.target import CannotBuild, TargetFactory
 
-__all__ = ["LOOK_EVERY", "Limits", "fuzz"]
+__all__ = ["LOOK_EVERY", "TIME_LIMIT", "Limits", "fuzz"]
+
+TIME_LIMIT = 10.0
 
 CLEAN, FOUND, MISUSED, INTERRUPTED = 0, 1, 2, 130
 _LEAST_ACCEPTED = 0.5
@@ -60,6 +62,7 @@ def fuzz(
     )
     process = TargetProcess(target, limits.one_operation) if isolate else None
     start = start_isolated(process) if process else start_locally(factory, limits.one_operation)
+    options = _options(limits, isolate, look_every)
     totals = Totals()
     found: Counter[tuple[str, str]] = Counter()
     # The time of a process of its own is not ours to count.
@@ -79,7 +82,7 @@ def fuzz(
                     )
                     found[kind] += 1
                     path = write(out, target, failure)
-                    _report(console, target, failure, path, in_full=found[kind] == 1)
+                    _report(console, target + options, failure, path, in_full=found[kind] == 1)
                 show(time.monotonic() - began)
                 if _enough(limits, totals, found, time.monotonic() - began):
                     break
@@ -155,16 +158,25 @@ class _Show:
             )
 
 
-def _report(console: Console, target: str, failure: Failure, path: Path, *, in_full: bool) -> None:
+def _options(limits: Limits, isolate: bool, look_every: int) -> str:
+    """Those that a run depends on, where they are not the defaults."""
+    return (
+        (" --isolate" if isolate else "")
+        + (f" --time-limit {limits.one_operation:g}" if limits.one_operation != TIME_LIMIT else "")
+        + (f" --look-every {look_every}" if look_every != LOOK_EVERY else "")
+    )
+
+
+def _report(console: Console, how: str, failure: Failure, path: Path, *, in_full: bool) -> None:
     """The difference, how to have it again, and the end of the program; a twin in one line."""
-    again = f"kvref fuzz {target} --seed {failure.seed} --run {failure.run}"
+    again = f"kvref fuzz {how} --seed {failure.seed} --run {failure.run}"
     if not in_full:
         console.print(f"once more: {failure.divergence.kind.value}, {again}, {path}", markup=False)
         return
     console.print("\n[bold red]DIFFERENCE[/bold red] ", end="")
     console.print(str(failure.divergence), markup=False)
-    console.print(f"  run again:  {again}", markup=False)
-    console.print(f"  written to: {path}", markup=False)
+    console.print(f"  run again: {again}", markup=False)
+    console.print(f"  written to {path}", markup=False)
     console.print(
         f"  the program ends ({len(failure.operations)} operations in all):", markup=False
     )

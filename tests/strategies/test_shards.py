@@ -1,0 +1,103 @@
+"""Machines as test classes, and that they fail on a wrong target with a program in the text."""
+
+from __future__ import annotations
+
+import unittest
+
+import pytest
+from hypothesis import Phase, settings
+
+from kvref.target import TargetFactory
+from kvstrategies import ManagerMachine, manager_machine, manager_shards
+from tests.kvref.oracle_target import OracleTarget
+from tests.kvref.wrong_targets import BusyLoop, ForgetsRecency, lru_only, modest, right
+
+RIGHT = "tests.kvref.wrong_targets:right"
+
+
+class TestShards:
+    def test_each_is_a_class_of_its_own_with_its_name_and_module(self):
+        found = manager_shards(RIGHT, name="Mine", shards=3, module="tests.here")
+        assert list(found) == ["TestMineShard0", "TestMineShard1", "TestMineShard2"]
+        assert len(set(found.values())) == 3
+        for name, case in found.items():
+            assert (case.__name__, case.__qualname__, case.__module__) == (name, name, "tests.here")
+            assert issubclass(case, unittest.TestCase)
+
+    def test_without_a_module_they_stay_where_they_were_made(self):
+        (case,) = manager_shards(right, shards=1).values()
+        assert case.__module__ != ""
+
+    def test_pytest_collects_each(self, pytester_path):
+        names = pytester_path(
+            "from kvstrategies import manager_shards\n"
+            f"globals().update(manager_shards({RIGHT!r}, shards=2, module=__name__))\n"
+        )
+        assert names == ["TestManagerShard0::runTest", "TestManagerShard1::runTest"]
+
+    @pytest.fixture
+    def pytester_path(self, tmp_path, request):
+        """What a module of this source is collected as."""
+
+        def collect(source: str) -> list[str]:
+            path = tmp_path / "test_collected_shards.py"
+            path.write_text(source)
+            module = pytest.Module.from_parent(request.session, path=path)
+            return [
+                f"{case.name}::{test.name}" for case in module.collect() for test in case.collect()
+            ]
+
+        return collect
+
+    def test_two_targets_do_not_share_a_factory(self):
+        one, other = manager_machine(right), manager_machine(lru_only)
+        assert (one.factory, other.factory) == (right, lru_only)
+        assert one.__name__ == "Manager"
+        assert not hasattr(ManagerMachine, "factory")
+
+
+def run(factory: TargetFactory, *, seconds: float = 10.0, examples: int = 60) -> None:
+    machine = manager_machine(factory)
+    machine.time_limit = seconds
+    case = machine.TestCase
+    case.settings = settings(
+        max_examples=examples, stateful_step_count=30, database=None, derandomize=True,
+        report_multiple_bugs=False, deadline=None, phases=[Phase.generate],
+    )  # fmt: skip
+    case("runTest").debug()
+
+
+class TestTheMachine:
+    @pytest.mark.parametrize("factory", [right, lru_only, modest], ids=["all", "lru", "modest"])
+    def test_on_a_right_target_it_passes(self, factory):
+        run(factory, examples=20)
+
+    def test_on_a_wrong_target_it_fails_with_the_program(self):
+        with pytest.raises(AssertionError) as caught:
+            run(TargetFactory(ForgetsRecency), examples=300)
+        text = str(caught.value)
+        assert text.startswith(("victims at operation", "reset-slots at operation"))
+        assert "  expected: [" in text
+        assert "the program:\nimport torch\n" in text
+        assert "cache = RadixCacheManager(" in text
+        assert "cache.insert_prefix(ids([" in text
+        last = text.rstrip().splitlines()[-1]
+        assert last.startswith(("cache.evict(", "cache.reset("))
+
+    def test_a_hang_is_a_failure_too(self):
+        with pytest.raises(AssertionError, match="hang at operation"):
+            run(TargetFactory(BusyLoop), seconds=0.05)
+
+    def test_what_no_rule_noticed_shows_at_the_end(self):
+        class LosesTheLast(OracleTarget):
+            """Wrong only where everything is evicted."""
+
+            def evict(self, size):
+                freed = super().evict(size)
+                return freed if self.oracle.nodes() else freed[:-1]
+
+        with pytest.raises(AssertionError, match="victims at operation"):
+            run(TargetFactory(LosesTheLast))
+
+    def test_before_its_start_it_can_be_torn_down(self):
+        manager_machine(right)().teardown()
