@@ -15,6 +15,7 @@ from kvgpu.errors import (
     StaleHandle,
     UnbalancedUnlock,
 )
+from kvgpu.mha_pool import MHAKVCache, TPInfo
 
 __all__ = [
     "BaseCacheHandle",
@@ -29,9 +30,11 @@ __all__ = [
     "InvalidValue",
     "KVCacheError",
     "KVCacheLayout",
+    "MHAKVCache",
     "NotEvictable",
     "OutOfPages",
     "SizeInfo",
     "StaleHandle",
+    "TPInfo",
     "UnbalancedUnlock",
 ]
