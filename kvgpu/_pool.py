@@ -48,13 +48,17 @@ class Pool:
         pages_adjoin = page_stride == page_size * self.row
         self.group = 1 if pages_adjoin else page_size
         self.group_stride = self.row if pages_adjoin else page_stride
-        """Slots of a layer lie together in groups; elements from one group to the next."""
+        """Slots of a layer lie together in groups; elements from one group to the next. Where
+        pages adjoin, all slots are evenly spaced, and each is a group."""
         self.k = data[0].unbind(0)
         self.v = data[1].unbind(0)
         """For each layer `[pages, page_size, heads, dim]`."""
         bits = as_bits(data)
-        self.k_bits = bits[0].unbind(0)
-        self.v_bits = bits[1].unbind(0)
+        rows = bits.flatten(2, 3) if self.group == 1 else bits
+        self.k_rows = rows[0].unbind(0)
+        self.v_rows = rows[1].unbind(0)
+        """For each layer, as integers: `[slots, heads, dim]` where groups have one slot, else
+        `[pages, page_size, heads, dim]`."""
         self.k_address = tuple(layer.data_ptr() for layer in self.k)
         self.v_address = tuple(layer.data_ptr() for layer in self.v)
         """Of slot 0 of each layer, in bytes."""

@@ -7,8 +7,10 @@ import torch
 from kvgpu._pool import Implementation, Pool, as_bits
 
 
-def _place(pool: Pool, slots: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """The page of each slot, and its place in that page."""
+def _place(pool: Pool, slots: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """The index of each slot in `pool.k_rows[layer]`."""
+    if pool.group == 1:
+        return (slots,)
     return slots // pool.page_size, slots % pool.page_size
 
 
@@ -21,16 +23,16 @@ def store_kv(
     if not kept.all():
         k, v, out_loc = k[kept], v[kept], out_loc[kept]
     place = _place(pool, out_loc)
-    pool.k_bits[layer_id][place] = k
-    pool.v_bits[layer_id][place] = v
+    pool.k_rows[layer_id][place] = k
+    pool.v_rows[layer_id][place] = v
 
 
 def load_kv(pool: Pool, slots: torch.Tensor, layer_id: int) -> tuple[torch.Tensor, torch.Tensor]:
     """New tensors with the K and V of `slots`; zeros where a slot is negative."""
     padding = (slots < 0)[:, None, None]
     place = _place(pool, slots.clamp(min=0))
-    k = pool.k_bits[layer_id][place].masked_fill_(padding, 0)
-    v = pool.v_bits[layer_id][place].masked_fill_(padding, 0)
+    k = pool.k_rows[layer_id][place].masked_fill_(padding, 0)
+    v = pool.v_rows[layer_id][place].masked_fill_(padding, 0)
     return k.view(pool.dtype), v.view(pool.dtype)
 
 

@@ -133,41 +133,45 @@ def test_a_subclass_of_a_tensor_is_a_tensor():
     assert torch.equal(cache.k_cache(0)[4], k)
 
 
+STORES = [
+    *(
+        case
+        for name in ("k", "v")
+        for case in (
+            ({name: None}, InvalidType, name),
+            ({name: np.zeros((2, 3, 4), np.float16)}, InvalidType, name),
+            ({name: ROW.to(torch.bfloat16)}, InvalidType, name),
+            ({name: ROW.view(torch.int16)}, InvalidType, name),
+            ({name: ROW[:1]}, InvalidValue, name),
+            ({name: ROW[:, :2]}, InvalidValue, name),
+            ({name: ROW[..., :3]}, InvalidValue, name),
+            ({name: ROW[0]}, InvalidValue, name),
+            ({name: ROW[None]}, InvalidValue, name),
+            ({name: ROW.to("meta")}, InvalidValue, name),
+        )
+    ),
+    # Both wrong alike: neither may vouch for the other.
+    ({"k": ROW.to(torch.bfloat16), "v": ROW.to(torch.bfloat16)}, InvalidType, "k"),
+    ({"k": ROW[:, :2], "v": ROW[:, :2]}, InvalidValue, "k"),
+    ({name: STORE[name].to("meta") for name in ("k", "v", "out_loc")}, InvalidValue, "out_loc"),
+    ({"out_loc": [1, 2]}, InvalidType, "out_loc"),
+    ({"out_loc": ints(1, 2, dtype=torch.int16)}, InvalidType, "out_loc"),
+    ({"out_loc": ints(1, 2).double()}, InvalidType, "out_loc"),
+    ({"out_loc": ints(1, 2)[None]}, InvalidValue, "out_loc"),
+    ({"out_loc": ints(1, 2)[None], "k": ROW[None], "v": ROW[None]}, InvalidValue, "out_loc"),
+    ({"out_loc": torch.tensor(1)}, InvalidValue, "out_loc"),
+    ({"out_loc": ints(1, 2, 3)}, InvalidValue, "k"),
+    ({"out_loc": ints(1, 2).to("meta")}, InvalidValue, "out_loc"),
+    ({"layer_id": -1}, InvalidIndex, "layer_id"),
+    ({"layer_id": 2}, InvalidIndex, "layer_id"),
+    ({"layer_id": True}, InvalidType, "layer_id"),
+    ({"layer_id": 0.0}, InvalidType, "layer_id"),
+    ({"layer_id": ints(0)[0]}, InvalidType, "layer_id"),
+]
+
+
 @over_targets
-@pytest.mark.parametrize(
-    ("changed", "error", "argument"),
-    [
-        *(
-            case
-            for name in ("k", "v")
-            for case in (
-                ({name: None}, InvalidType, name),
-                ({name: np.zeros((2, 3, 4), np.float16)}, InvalidType, name),
-                ({name: ROW.to(torch.bfloat16)}, InvalidType, name),
-                ({name: ROW.view(torch.int16)}, InvalidType, name),
-                ({name: ROW[:1]}, InvalidValue, name),
-                ({name: ROW[:, :2]}, InvalidValue, name),
-                ({name: ROW[..., :3]}, InvalidValue, name),
-                ({name: ROW[0]}, InvalidValue, name),
-                ({name: ROW[None]}, InvalidValue, name),
-                ({name: ROW.to("meta")}, InvalidValue, name),
-            )
-        ),
-        ({"out_loc": [1, 2]}, InvalidType, "out_loc"),
-        ({"out_loc": ints(1, 2, dtype=torch.int16)}, InvalidType, "out_loc"),
-        ({"out_loc": ints(1, 2).double()}, InvalidType, "out_loc"),
-        ({"out_loc": ints(1, 2)[None]}, InvalidValue, "out_loc"),
-        ({"out_loc": ints(1, 2)[None], "k": ROW[None], "v": ROW[None]}, InvalidValue, "out_loc"),
-        ({"out_loc": torch.tensor(1)}, InvalidValue, "out_loc"),
-        ({"out_loc": ints(1, 2, 3)}, InvalidValue, "k"),
-        ({"out_loc": ints(1, 2).to("meta")}, InvalidValue, "out_loc"),
-        ({"layer_id": -1}, InvalidIndex, "layer_id"),
-        ({"layer_id": 2}, InvalidIndex, "layer_id"),
-        ({"layer_id": True}, InvalidType, "layer_id"),
-        ({"layer_id": 0.0}, InvalidType, "layer_id"),
-        ({"layer_id": ints(0)[0]}, InvalidType, "layer_id"),
-    ],
-)
+@pytest.mark.parametrize(("changed", "error", "argument"), STORES)
 def test_store_kv_refuses_and_changes_nothing(target, changed, error, argument):
     cache = target.cache(SHAPE)
     reference = Reference(cache, SHAPE)
@@ -217,7 +221,7 @@ def test_reading_and_moving_refuse_what_is_no_index(target, bad, error):
     reference.assert_same()
 
 
-CHECKED = [
+CHECKED_STORES = [
     (ints(3, 10), InvalidIndex, "10 at position 1"),
     (ints(-1, 3, 99, 10), InvalidIndex, "99 at position 2"),
     (ints(2**40), InvalidIndex, "1099511627776 at position 0"),
@@ -230,7 +234,7 @@ CHECKED = [
 
 
 @over_targets
-@pytest.mark.parametrize(("out_loc", "error", "said"), CHECKED)
+@pytest.mark.parametrize(("out_loc", "error", "said"), CHECKED_STORES)
 def test_a_checked_store_names_the_first_bad_slot(target, out_loc, error, said):
     cache = target.cache(SHAPE, checked=True)
     reference = Reference(cache, SHAPE)
@@ -276,17 +280,17 @@ def test_a_checked_load_refuses_what_is_outside_and_takes_repetitions(target):
         cache.load_kv(ints(0, 10).to(target.device), 0)
 
 
+CHECKED_COPIES = [
+    (ints(0, 5), ints(1, 2), InvalidIndex, r"^src_pages: got 5 at position 1"),
+    (ints(0, 1), ints(5, 2), InvalidIndex, r"^dst_pages: got 5 at position 0"),
+    (ints(0, 1), ints(2, 2), InvalidValue, r"^dst_pages: got 2 at position 1"),
+    (ints(0, 1), ints(2, 0), InvalidValue, r"^dst_pages: got 0 at position 1"),
+    (ints(3), ints(3), InvalidValue, r"^dst_pages: got 3 at position 0"),
+]
+
+
 @over_targets
-@pytest.mark.parametrize(
-    ("src", "dst", "error", "said"),
-    [
-        (ints(0, 5), ints(1, 2), InvalidIndex, r"^src_pages: got 5 at position 1"),
-        (ints(0, 1), ints(5, 2), InvalidIndex, r"^dst_pages: got 5 at position 0"),
-        (ints(0, 1), ints(2, 2), InvalidValue, r"^dst_pages: got 2 at position 1"),
-        (ints(0, 1), ints(2, 0), InvalidValue, r"^dst_pages: got 0 at position 1"),
-        (ints(3), ints(3), InvalidValue, r"^dst_pages: got 3 at position 0"),
-    ],
-)
+@pytest.mark.parametrize(("src", "dst", "error", "said"), CHECKED_COPIES)
 def test_a_checked_copy_names_the_first_bad_page(target, src, dst, error, said):
     cache = target.cache(SHAPE, checked=True)
     reference = Reference(cache, SHAPE)
