@@ -98,13 +98,7 @@ def measure(variant: Variant) -> Measured:
         "LANES": _units.LANES[variant.unit],
         "BLOCK": variant.block,
     }
-    addresses = {
-        "k", "v", "out_loc", "slots", "k_cache", "v_cache", "cache", "src_pages", "dst_pages"
-    }  # fmt: skip
-    signature = {
-        name: "constexpr" if name in possible else "i64" if name in addresses else "i32"
-        for name in kernel.arg_names
-    }
+    signature = {name: "constexpr" if name in possible else "i64" for name in kernel.arg_names}
     constants = {name: possible[name] for name in kernel.arg_names if name in possible}
     compiled = triton.compile(
         ASTSource(kernel, signature, constants),

@@ -37,13 +37,46 @@ def block_of(units: int) -> int:
     return SMALL_BLOCK if units <= SMALL_UNITS else LARGE_BLOCK
 
 
-def launch(device: torch.device, kernel: Any, grid: tuple[int, ...], *arguments: Any) -> None:
-    """Launch on the current stream of `device`; Triton by itself takes the current device's."""
+_compiled: dict[tuple[object, ...], Any] = {}
+
+
+def launch(
+    device: torch.device,
+    kernel: Any,
+    variant: tuple[int, ...],
+    grid: tuple[int, int, int],
+    *arguments: Any,
+) -> None:
+    """Launch on the current stream of `device`; Triton by itself takes the current device's.
+
+    Args:
+        variant: of the arguments, all that is compiled in, as plain integers.
+        arguments: all of the kernel's.
+    """
     if device.type != "cuda" or device.index == torch.cuda.current_device():
-        kernel[grid](*arguments, num_warps=NUM_WARPS)
+        _launch(device, kernel, variant, grid, arguments)
     else:  # pragma: no cover - needs two devices
         with torch.cuda.device(device):
-            kernel[grid](*arguments, num_warps=NUM_WARPS)
+            _launch(device, kernel, variant, grid, arguments)
+
+
+def _launch(
+    device: torch.device,
+    kernel: Any,
+    variant: tuple[int, ...],
+    grid: tuple[int, int, int],
+    arguments: tuple[Any, ...],
+) -> None:
+    # A jitted function finds its compiled kernel by looking at each argument: more host time than
+    # all the rest of a call. Here the types of arguments are declared, so the variant is enough.
+    key = (kernel, device.index, variant)
+    compiled = _compiled.get(key)
+    if compiled is not None:
+        compiled[grid](*arguments)
+        return
+    compiled = kernel[grid](*arguments, num_warps=NUM_WARPS)
+    if compiled is not None:  # None from the interpreter, which compiles nothing
+        _compiled[key] = compiled
 
 
 @triton.jit

@@ -9,29 +9,17 @@ import triton.language as tl
 from kvgpu._pool import Pool
 from kvgpu.kernels._units import INDEX, LANES, WORD, block_of, launch, pointers, tile, unit_bytes
 
-_RUNTIME = [
-    "cache",
-    "src_pages",
-    "dst_pages",
-    "m",
-    "num_pages",
-    "src_stride",
-    "dst_stride",
-    "run_stride",
-]
-"""Never compiled in: see the package."""
 
-
-@triton.jit(do_not_specialize=_RUNTIME)
+@triton.jit(do_not_specialize=list(range(8)))
 def copy_pages_kernel(
-    cache,  # addresses in bytes: the buffer, src_pages, dst_pages
-    src_pages,
-    dst_pages,
-    m,  # pairs of pages
-    num_pages,
-    src_stride,  # in entries
-    dst_stride,
-    run_stride,  # in units
+    cache: tl.int64,  # addresses in bytes: the buffer, src_pages, dst_pages
+    src_pages: tl.int64,
+    dst_pages: tl.int64,
+    m: tl.int64,  # pairs of pages
+    num_pages: tl.int64,
+    src_stride: tl.int64,  # in entries
+    dst_stride: tl.int64,
+    run_stride: tl.int64,  # in units
     PAGE: tl.constexpr,  # units of a page in one run; page p begins at p * PAGE there
     SRC: tl.constexpr,  # the dtypes of src_pages and dst_pages
     DST: tl.constexpr,
@@ -68,7 +56,8 @@ def copy_pages(pool: Pool, src_pages: torch.Tensor, dst_pages: torch.Tensor) -> 
     launch(
         pool.device,
         copy_pages_kernel,
-        (-(-m * page_units // block), runs),
+        (page_units, src_pages.itemsize, dst_pages.itemsize, unit, block),
+        (-(-m * page_units // block), runs, 1),
         address,
         src_pages.data_ptr(),
         dst_pages.data_ptr(),

@@ -19,31 +19,18 @@ from kvgpu.kernels._units import (
     unit_bytes,
 )
 
-_RUNTIME = [
-    "k",
-    "v",
-    "slots",
-    "k_cache",
-    "v_cache",
-    "n",
-    "num_slots",
-    "slots_stride",
-    "group_stride",
-]
-"""Never compiled in: see the package."""
 
-
-@triton.jit(do_not_specialize=_RUNTIME)
+@triton.jit(do_not_specialize=list(range(9)))
 def load_kv_kernel(
-    k,  # addresses in bytes: k, v, slots, slot 0 of the layer in K and in V
-    v,
-    slots,
-    k_cache,
-    v_cache,
-    n,  # rows
-    num_slots,
-    slots_stride,  # in entries
-    group_stride,  # in units
+    k: tl.int64,  # addresses in bytes: k, v, slots, slot 0 of the layer in K and in V
+    v: tl.int64,
+    slots: tl.int64,
+    k_cache: tl.int64,
+    v_cache: tl.int64,
+    n: tl.int64,  # rows
+    num_slots: tl.int64,
+    slots_stride: tl.int64,  # in entries
+    group_stride: tl.int64,  # in units
     ROW: tl.constexpr,  # units of a row
     GROUP: tl.constexpr,  # slots that lie together
     LOC: tl.constexpr,  # the dtype of slots
@@ -85,7 +72,8 @@ def load_kv(pool: Pool, slots: torch.Tensor, layer_id: int) -> tuple[torch.Tenso
     launch(
         pool.device,
         load_kv_kernel,
-        (-(-n * row_units // block),),
+        (row_units, pool.group, slots.itemsize, unit, block),
+        (-(-n * row_units // block), 1, 1),
         k_address,
         v_address,
         slots.data_ptr(),

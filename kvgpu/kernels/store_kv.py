@@ -19,43 +19,24 @@ from kvgpu.kernels._units import (
     unit_bytes,
 )
 
-_RUNTIME = [
-    "k",
-    "v",
-    "out_loc",
-    "k_cache",
-    "v_cache",
-    "n",
-    "num_slots",
-    "loc_stride",
-    "k_row",
-    "k_head",
-    "k_dim",
-    "v_row",
-    "v_head",
-    "v_dim",
-    "group_stride",
-]
-"""Never compiled in: see the package."""
 
-
-@triton.jit(do_not_specialize=_RUNTIME)
+@triton.jit(do_not_specialize=list(range(15)))
 def store_kv_kernel(
-    k,  # addresses in bytes: k, v, out_loc, slot 0 of the layer in K and in V
-    v,
-    out_loc,
-    k_cache,
-    v_cache,
-    n,  # rows
-    num_slots,
-    loc_stride,  # in entries
-    k_row,  # the other strides are in units
-    k_head,
-    k_dim,
-    v_row,
-    v_head,
-    v_dim,
-    group_stride,
+    k: tl.int64,  # addresses in bytes: k, v, out_loc, slot 0 of the layer in K and in V
+    v: tl.int64,
+    out_loc: tl.int64,
+    k_cache: tl.int64,
+    v_cache: tl.int64,
+    n: tl.int64,  # rows
+    num_slots: tl.int64,
+    loc_stride: tl.int64,  # in entries
+    k_row: tl.int64,  # the other strides are in units
+    k_head: tl.int64,
+    k_dim: tl.int64,
+    v_row: tl.int64,
+    v_head: tl.int64,
+    v_dim: tl.int64,
+    group_stride: tl.int64,
     ROW: tl.constexpr,  # units of a row
     HEAD: tl.constexpr,  # units of what lies together in a row of k and of v
     GROUP: tl.constexpr,  # slots that lie together
@@ -121,6 +102,7 @@ def store_kv(
     # From elements to units. The strides that do not count here may come out wrong; where
     # dims are adjacent elements they are adjacent units too.
     row_units = pool.row * size // unit
+    head_units = together * size // unit
     if k_dim == v_dim == 1:
         k_row, v_row = k_row * size // unit, v_row * size // unit
         k_head, v_head = k_head * size // unit, v_head * size // unit
@@ -128,7 +110,8 @@ def store_kv(
     launch(
         pool.device,
         store_kv_kernel,
-        (-(-n * row_units // block),),
+        (row_units, head_units, pool.group, out_loc.itemsize, unit, block),
+        (-(-n * row_units // block), 1, 1),
         k_address,
         v_address,
         out_loc.data_ptr(),
@@ -145,7 +128,7 @@ def store_kv(
         v_dim,
         pool.group_stride * size // unit,
         row_units,
-        together * size // unit,
+        head_units,
         pool.group,
         INDEX[out_loc.dtype],
         WORD[unit],

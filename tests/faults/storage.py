@@ -155,7 +155,8 @@ STORAGE_FAULTS = (
         "store",
         "_torch_path",
         "pool.k_rows[layer_id][place] = k",
-        "pool.k[layer_id][place] = (k.view(pool.dtype).to(torch.float64) * 1).to(pool.dtype)",
+        "values = (k.view(pool.dtype).to(torch.float64) * 1).to(pool.dtype)\n"
+        "    pool.k_rows[layer_id].view(pool.dtype)[place] = values",
     ),
     StorageFault(
         "argument-overwritten",
@@ -372,8 +373,8 @@ STORAGE_FAULTS = (
         "what does not fill a program is not written",
         "store",
         "kernels/store_kv",
-        "(-(-n * row_units // block),)",
-        "(max(1, n * row_units // block),)",
+        "(-(-n * row_units // block), 1, 1)",
+        "(max(1, n * row_units // block), 1, 1)",
     ),
     StorageFault(
         "kernel-row-of-a-power-of-two",
@@ -426,8 +427,8 @@ STORAGE_FAULTS = (
         "a page moves without its other layers and V",
         "copy",
         "kernels/copy_pages",
-        "(-(-m * page_units // block), runs)",
-        "(-(-m * page_units // block), 1)",
+        "(-(-m * page_units // block), runs, 1)",
+        "(-(-m * page_units // block), 1, 1)",
     ),
     StorageFault(
         "kernel-half-padding-moved",

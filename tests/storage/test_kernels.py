@@ -34,10 +34,11 @@ def launches_of(call, operation):
     kernel = getattr(module, f"{operation}_kernel")
     launches = []
 
-    def record(device, launched, grid, *arguments):
+    def record(device, launched, variant, grid, *arguments):
         assert launched is kernel
-        launches.append({**dict(zip(kernel.arg_names, arguments, strict=True)), "grid": grid})
-        original(device, launched, grid, *arguments)
+        named = dict(zip(kernel.arg_names, arguments, strict=True))
+        launches.append({**named, "grid": grid, "variant": variant})
+        original(device, launched, variant, grid, *arguments)
 
     original, module.launch = module.launch, record
     try:
