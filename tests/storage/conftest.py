@@ -1,10 +1,16 @@
-"""Shards, for machines that have no pytest-xdist: KVGPU_SHARD=2/8 runs every eighth test."""
+"""Shards, for machines that have no pytest-xdist: KVGPU_SHARD=2/8 runs every eighth test.
+
+And one thread for torch: the tensors are small, and several processes share the machine.
+"""
 
 from __future__ import annotations
 
 import os
 
 import pytest
+import torch
+
+torch.set_num_threads(1)
 
 
 # After -m and -k have chosen, so that the shards are of one size.
