@@ -1,9 +1,10 @@
-"""The benchmark and the GPU task run as far as they can without a GPU."""
+"""The benchmark, the GPU task and the documentation run as far as they can without a GPU."""
 
 from __future__ import annotations
 
 import csv
 import os
+import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
@@ -61,3 +62,9 @@ def test_the_gpu_task_refuses_the_interpreter(tmp_path):
     done = run("ci/compile", TRITON_INTERPRET="1")
     assert done.returncode == 2
     assert "TRITON_INTERPRET" in done.stderr
+
+
+def test_the_example_of_the_documentation_runs():
+    page = (ROOT / "docs" / "storage.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    exec(compile(example, "docs/storage.md", "exec"), {})
