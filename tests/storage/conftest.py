@@ -1,16 +1,28 @@
 """Shards, for machines that have no pytest-xdist: KVGPU_SHARD=2/8 runs every eighth test.
 
-And one thread for torch: the tensors are small, and several processes share the machine.
+One thread for torch: the tensors are small, and several processes share the machine.
+
+And no need of msgspec, which a machine with a GPU may lack: of kvstrategies only the tensor
+strategies are used here, so there the package is made without what it imports for the machines.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import sys
+import types
+from pathlib import Path
 
 import pytest
 import torch
 
 torch.set_num_threads(1)
+
+if importlib.util.find_spec("msgspec") is None:
+    bare = types.ModuleType("kvstrategies")
+    bare.__path__ = [str(Path(__file__).parents[2] / "strategies" / "kvstrategies")]
+    sys.modules.setdefault("kvstrategies", bare)
 
 
 # After -m and -k have chosen, so that the shards are of one size.

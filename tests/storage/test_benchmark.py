@@ -64,6 +64,25 @@ def test_the_gpu_task_refuses_the_interpreter(tmp_path):
     assert "TRITON_INTERPRET" in done.stderr
 
 
+def test_the_gpu_task_needs_neither_msgspec_nor_plugins():
+    """As on a machine that has torch, triton, pytest and hypothesis, and nothing else of ours."""
+    program = (
+        "import sys\n"
+        "sys.modules['msgspec'] = None\n"
+        "import pytest\n"
+        "sys.exit(pytest.main(sys.argv[1:]))\n"
+    )
+    options = ("-q", "-m", "gpu", "--collect-only", "-p", "no:cacheprovider")
+    done = run(
+        sys.executable, "-c", program, *options, "--confcutdir=tests/storage", "tests/storage",
+        PYTEST_DISABLE_PLUGIN_AUTOLOAD="1",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    collected = re.search(r"(\d+)/\d+ tests collected", done.stdout)
+    assert collected is not None, done.stdout
+    assert int(collected[1]) > 60
+
+
 def test_the_example_of_the_documentation_runs():
     page = (ROOT / "docs" / "storage.md").read_text(encoding="utf-8")
     (example,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)

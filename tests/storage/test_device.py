@@ -140,6 +140,7 @@ def test_calls_go_to_the_current_stream():
     torch.cuda.synchronize()
     side = torch.cuda.Stream()
     late = torch.zeros_like(wanted)
+    side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
         torch.cuda._sleep(50_000_000)
         late.copy_(wanted)
