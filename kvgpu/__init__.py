@@ -16,6 +16,7 @@ from kvgpu.errors import (
     StaleHandle,
     UnbalancedUnlock,
 )
+from kvgpu.mha_pool import MHAKVCache, TPInfo
 from kvgpu.naive_manager import NaiveCacheManager
 from kvgpu.radix_manager import RadixCacheHandle, RadixCacheManager
 
@@ -32,6 +33,7 @@ __all__ = [
     "InvalidValue",
     "KVCacheError",
     "KVCacheLayout",
+    "MHAKVCache",
     "NaiveCacheManager",
     "NotEvictable",
     "OutOfPages",
@@ -40,5 +42,6 @@ __all__ = [
     "RadixCacheManager",
     "SizeInfo",
     "StaleHandle",
+    "TPInfo",
     "UnbalancedUnlock",
 ]

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from kvref.campaign import LOOK_EVERY
+from kvref.configuration import Configuration
+from kvref.executor import LocalExecutor
+from kvref.judge import Judge
+from kvref.operations import Evict, Insert, Match, program
+from tests.faults.manager_faults import MANAGER_FAULTS
+
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests" / "faults"))
-
-from manager_faults import MANAGER_FAULTS  # noqa: E402
-
-from kvref.campaign import LOOK_EVERY  # noqa: E402
-from kvref.configuration import Configuration  # noqa: E402
-from kvref.executor import LocalExecutor  # noqa: E402
-from kvref.judge import Judge  # noqa: E402
-from kvref.operations import Evict, Insert, Match, program  # noqa: E402
 
 
 def test_every_planted_fault_has_its_line_in_the_documents():

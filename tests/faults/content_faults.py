@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from fault import fault
 
 from kvgpu import RadixCacheManager
 from kvgpu.radix_core import RadixCore
 from kvgpu.radix_node import InsertPlan, Node, Root
+from tests.faults.fault import fault
 
 
 @fault("MSG-94fe")

@@ -5,12 +5,11 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from fault import fault
-
 from kvgpu import RadixCacheManager
 from kvgpu.errors import UnbalancedUnlock
 from kvgpu.radix_core import RadixCore
 from kvgpu.radix_node import Cut, Node
+from tests.faults.fault import fault
 
 
 @fault("MSG-52")

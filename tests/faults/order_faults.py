@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from fault import fault
-
 from kvgpu.radix_core import RadixCore
 from kvgpu.radix_node import EvictPlan, MatchPlan, Node
+from tests.faults.fault import fault
 
 
 @fault("MSG-124")

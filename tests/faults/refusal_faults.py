@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from fault import fault
-
 from kvgpu import RadixCacheManager
 from kvgpu.errors import ForeignHandle, InvalidValue, NotEvictable, StaleHandle
 from kvgpu.radix_core import RadixCore
 from kvgpu.radix_node import EvictPlan, InsertPlan
+from tests.faults.fault import fault
 
 
 @fault("VLLM-18957")

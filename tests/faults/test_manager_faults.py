@@ -7,10 +7,10 @@ from itertools import islice
 import pytest
 from hypothesis import Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
-from manager_faults import MANAGER_FAULTS
 
 from kvref.campaign import Totals, campaign, start_locally
 from kvstrategies import manager_machine, profiles
+from tests.faults.manager_faults import MANAGER_FAULTS
 
 RUNS = 400
 """Of a campaign, at about 100 operations each: two seconds of a fuzz."""

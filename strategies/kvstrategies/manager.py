@@ -31,7 +31,7 @@ from kvref.operations import (
 )
 from kvref.registry import find
 from kvref.target import TargetFactory
-from kvstrategies.configurations import configurations
+from kvstrategies.configuration import configurations
 from kvstrategies.sequences import ALPHABETS, Recipe, recipes
 
 __all__ = ["ManagerMachine", "manager_machine", "manager_shards"]
