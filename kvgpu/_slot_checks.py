@@ -61,6 +61,8 @@ def _of_fresh(
     fresh: IntArray, offset: int, page_size: int, num_slots: int | None, held: AbstractSet[int]
 ) -> list[_Complaint]:
     """What is wrong with the slots that the cache would own: whole pages, free, distinct."""
+    if len(fresh) == 0:
+        return []
     wide = fresh.astype(np.int64)  # a page may end beyond what an int32 holds
     outside = wide < 0
     within = "a slot from 0 on"
@@ -89,6 +91,8 @@ def _of_prefix(
 ) -> list[_Complaint]:
     """What is wrong where the cache has its own slots: each is that slot, or a duplicate."""
     already_len = len(own)
+    if already_len == 0:
+        return []
     foreign = slots[:already_len] != own
     if not foreign.any():
         return []

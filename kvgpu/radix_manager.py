@@ -124,7 +124,8 @@ class RadixCacheManager(BaseCacheManager):
         require_same_length("indices", indices, "input_ids", input_ids)
         require_namespace(namespace)
         data = token_bytes(input_ids, self.page_size)
-        slots = indices.cpu().numpy()  # outside the mutex: from a GPU, this waits
+        # Outside the mutex: from a GPU, this waits. On the CPU, a call less into torch.
+        slots = (indices if indices.device == _CPU else indices.cpu()).numpy()
         with self.mutex:
             plan = self.core.plan_insert(namespace, data, slots)
             self.core.apply_insert(plan)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from random import Random
 
-from kvref.composer import Composer, draw_configuration
+from kvref.composer import Composer, drain, draw_configuration
 from kvref.configuration import Configuration
 from kvref.divergence import Divergence
 from kvref.executor import Executor, LocalExecutor
@@ -19,9 +19,9 @@ from kvref.target import TargetFactory
 
 __all__ = ["LOOK_EVERY", "Failure", "Totals", "campaign", "start_isolated", "start_locally"]
 
-LOOK_EVERY = 64
-"""Structure, integrity and the oracle's recount are looked at after so many operations of a run
-and at its end: they cost as much as twenty operations."""
+LOOK_EVERY = 256
+"""Structure, integrity and the oracle's recount are looked at after so many operations of a run,
+before its locks are given back, and at its end: a look costs as much as twenty operations."""
 
 Start = Callable[[Configuration], Executor]
 """Gives the executor of a new, empty target."""
@@ -29,13 +29,14 @@ Start = Callable[[Configuration], Executor]
 
 @dataclass(frozen=True)
 class Failure:
-    """A run that diverged, with all that is needed to have it again."""
+    """A run that diverged, with all that is needed to have it again; `program` as Python."""
 
     seed: int
     run: int
     configuration: Configuration
     operations: tuple[Operation, ...]
     divergence: Divergence
+    program: str
 
 
 @dataclass
@@ -98,20 +99,28 @@ def campaign(
             failure = None
             began = clock()
             try:
-                for operation in Composer(random, judge).program():
-                    if judge.apply(operation) is not None:
+                # Looked at while there is most to see, and when nothing may be left.
+                for part in (Composer(random, judge).program(), drain(judge)):
+                    for operation in part:
+                        if judge.apply(operation) is not None:
+                            break
+                    if judge.look() is not None:
                         break
-                judge.look()
             finally:
                 totals.judging_seconds += clock() - began
                 totals.operations += len(judge.operations)
                 totals.accepted += judge.accepted
-                totals.refused += judge.refused
-                totals.skipped += judge.skipped
+                totals.refused += len(judge.refused)
+                totals.skipped += len(judge.skipped)
                 totals.judged += judge.judged
             if judge.divergence is not None:
                 failure = Failure(
-                    seed, number, configuration, tuple(judge.operations), judge.divergence
+                    seed,
+                    number,
+                    configuration,
+                    tuple(judge.operations),
+                    judge.divergence,
+                    judge.program(),
                 )
         finally:
             executor.close()

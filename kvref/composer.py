@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from random import Random
+from typing import TypeVar
 
 from kvref.configuration import Configuration, Policy
 from kvref.judge import Judge
@@ -29,7 +30,9 @@ from kvref.operations import (
 from kvref.oracle import Oracle
 from kvref.promises import Promises
 
-__all__ = ["Composer", "draw_configuration", "fresh_pages", "slots_for"]
+__all__ = ["Composer", "drain", "draw_configuration", "fresh_pages", "slots_for"]
+
+_T = TypeVar("_T")
 
 # Three tokens meet often. The others are alike in their lower 32 bits, or extreme.
 _ALPHABETS = ((0, 1, 2), (0, 1, 2), (0, 1), (7, 7 + 2**32, -1), (0, -(2**31), 2**31 - 1, 2**63 - 1))
@@ -67,7 +70,9 @@ class Composer:
         self._configuration = judge.configuration
         pages = judge.configuration.num_pages
         self.length = random.randint(20, 120) if pages < 50 else random.randint(200, 500)
-        self._reach = random.randint(2, max(3, min(pages // 2, 24)))  # pages of a sequence
+        # Pages of a sequence. Long ones cost time and find nothing that short ones do not.
+        longest = max(3, min(pages // 2, 24, 48 // judge.configuration.page_size))
+        self._reach = random.randint(2, longest)
         self._alphabet = random.choice(_ALPHABETS)
         spaces = random.choice(_NAMESPACES)
         self._namespaces = spaces if judge.promises.namespaces else (None,)
@@ -85,21 +90,29 @@ class Composer:
             self._rules += [getattr(self, f"_{name}")] * share
 
     def program(self) -> Iterator[Operation]:
-        """Operations to be applied at once each; the last give back all locks and evict all."""
+        """Operations, each to be applied at once; `drain` makes the end of the run."""
         while len(self._judge.operations) < self.length or self._queued:
-            yield self._queued.pop() if self._queued else self._random.choice(self._rules)()
-        yield from drain(self._judge)
+            yield self._queued.pop() if self._queued else self._choice(self._rules)()
+
+    # Two thirds of the time of `Random.randrange` and `choice` go into checks and exactness.
+
+    def _below(self, limit: int) -> int:
+        """From 0 to `limit` - 1."""
+        return int(self._random.random() * limit)
+
+    def _choice(self, options: Sequence[_T]) -> _T:
+        return options[int(self._random.random() * len(options))]
 
     # ------------------------------------------------------------------------- sequences
 
     def _tokens(self) -> tuple[int, ...]:
         """A new sequence: mostly an earlier one, cut near a page boundary and extended."""
         random, size = self._random, self._configuration.page_size
-        earlier = random.choice(self._sequences[-12:])
-        kept = len(earlier) if random.random() < 0.5 else random.randint(0, len(earlier))
+        earlier = self._choice(self._sequences[-12:])
+        kept = len(earlier) if random.random() < 0.5 else self._below(len(earlier) + 1)
         if random.random() < 0.5:
             kept -= kept % size
-        added = random.randint(0, self._reach) * size + random.choice((0, 0, 0, 1, size - 1))
+        added = self._below(self._reach + 1) * size + self._choice((0, 0, 0, 1, size - 1))
         if random.random() < 0.3:
             added = 0
         tail = random.choices(self._alphabet, k=added)
@@ -108,10 +121,10 @@ class Composer:
         return tokens
 
     def _known(self) -> tuple[int, ...]:
-        return self._random.choice(self._sequences[-12:])
+        return self._choice(self._sequences[-12:])
 
     def _namespace(self) -> str | None:
-        return self._random.choice(self._namespaces)
+        return self._choice(self._namespaces)
 
     # ----------------------------------------------------------------------------- rules
 
@@ -119,7 +132,7 @@ class Composer:
         random = self._random
         tokens = self._known() if random.random() < 0.6 else self._tokens()
         self._matches.append(len(self._judge.operations))
-        return Match(tokens, self._namespace(), random.choice(self._carried))
+        return Match(tokens, self._namespace(), self._choice(self._carried))
 
     def _match_and_lock(self) -> Match:
         match = self._match()
@@ -131,30 +144,29 @@ class Composer:
         namespace = self._namespace()
         tokens, slots = slots_for(
             self._judge.oracle, self._configuration, self._tokens(), namespace,
-            random.randrange, lambda: random.random() < reuse,
+            self._below, lambda: random.random() < reuse,
         )  # fmt: skip
-        return Insert(tokens, slots, namespace, random.choice(self._carried))
+        return Insert(tokens, slots, namespace, self._choice(self._carried))
 
     def _insert_duplicate(self) -> Insert:
         return self._insert(reuse=0.5 if self._random.random() < 0.5 else 0.0)
 
     def _lock_earlier(self) -> Operation:
         """May be stale: the match was held over whatever came since."""
-        return Lock(self._random.choice(self._matches[-20:])) if self._matches else self._match()
+        return Lock(self._choice(self._matches[-20:])) if self._matches else self._match()
 
     def _unlock(self) -> Operation:
         locked = self._judge.outstanding()
-        return Unlock(self._random.choice(locked)) if locked else self._match_and_lock()
+        return Unlock(self._choice(locked)) if locked else self._match_and_lock()
 
     def _unlock_earlier(self) -> Operation:
         """Often not locked at that prefix, or stale."""
-        return Unlock(self._random.choice(self._matches[-20:])) if self._matches else self._match()
+        return Unlock(self._choice(self._matches[-20:])) if self._matches else self._match()
 
     def _evict_some(self) -> Evict:
         most = self._judge.oracle.evictable_size
-        return Evict(
-            self._random.randint(min(1, most), min(most, 3 * self._configuration.page_size))
-        )
+        some = 1 + self._below(3 * self._configuration.page_size)
+        return Evict(min(some, most))
 
     def _evict_exactly(self) -> Evict:
         return Evict(self._judge.oracle.evictable_size)
@@ -163,33 +175,33 @@ class Composer:
         return Evict(0)
 
     def _evict_too_much(self) -> Evict:
-        return Evict(self._judge.oracle.evictable_size + self._random.choice((1, 1, 1000)))
+        return Evict(self._judge.oracle.evictable_size + self._choice((1, 1, 1000)))
 
     def _reset(self) -> Reset:
         return Reset()
 
     def _misuse(self) -> Operation:
-        random = self._random
         tokens = self._known()
-        return random.choice((
+        wrong: tuple[Operation, ...] = (
             Evict(-1), Evict(True), Evict(1.0), Evict(None),
             Lock(FOREIGN), Unlock(FOREIGN), Lock(NOT_A_HANDLE), Unlock(NOT_A_HANDLE),
             Insert(tokens, (0,) * (len(tokens) + 1), self._namespace()),
             Insert((*tokens, 0), (0,) * len(tokens), self._namespace()),
-        ))  # fmt: skip
+        )  # fmt: skip
+        return self._choice(wrong)
 
     def _wrong_slots(self) -> Insert:
         """In checked mode: one page of the slots is not what the cache can take."""
-        random, size = self._random, self._configuration.page_size
+        size = self._configuration.page_size
         right = self._insert(reuse=0.7)
         pages = len(right.slots) // size
         if not self._configuration.checked or pages == 0:
             return right
         slots = list(right.slots)
-        at = random.randrange(pages) * size
-        other = random.randrange(pages) * size
+        at = self._below(pages) * size
+        other = self._below(pages) * size
         wrong: list[int]
-        match random.randrange(5):
+        match self._below(5):
             case 0:
                 wrong = slots[other : other + size]  # twice, or the cache's of another position
             case 1:
@@ -199,7 +211,7 @@ class Composer:
             case 3:
                 wrong = slots[at + 1 : at + size] + slots[at : at + 1]  # rotated within the page
             case _:
-                first = random.randrange(self._configuration.num_pages) * size
+                first = self._below(self._configuration.num_pages) * size
                 wrong = [first + i for i in range(size)]
         slots[at : at + size] = wrong
         return Insert(right.tokens, tuple(slots), right.namespace, right.carried)

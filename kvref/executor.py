@@ -134,9 +134,9 @@ class LocalExecutor:
         return self._target.foreign_handle() if reference == FOREIGN else object()
 
     def _sizes(self) -> tuple[int, int] | Answer:
-        sizes = tuple(self._target.sizes())
-        if len(sizes) == 2 and all(map(_is_int, sizes)):
-            return sizes
+        sizes: tuple[Any, ...] = self._target.sizes()
+        if len(sizes) == 2 and type(sizes[0]) is int and type(sizes[1]) is int:
+            return sizes[0], sizes[1]
         return Malformed(_short(sizes))
 
     def _check_integrity(self) -> Answer:

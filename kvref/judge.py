@@ -16,7 +16,17 @@ from kvref.divergence import Divergence, DivergenceKind
 from kvref.executor import Executor
 from kvref.legal_eviction import follow
 from kvref.naive_oracle import NaiveOracle
-from kvref.operations import FOREIGN, Evict, Insert, Lock, Match, Operation, Reset, Unlock
+from kvref.operations import (
+    FOREIGN,
+    Evict,
+    Insert,
+    Lock,
+    Match,
+    Operation,
+    Reset,
+    Unlock,
+    program,
+)
 from kvref.oracle import Handle, NodeView, Oracle
 from kvref.promises import Promises
 from kvref.refusals import BUILTIN, Refusal, Refused
@@ -32,8 +42,10 @@ class Judge:
     Attributes:
         operations: all that were applied, skipped ones too; an operation's number is its index.
         divergence: the first difference, or None; nothing is applied after it.
-        accepted, refused, skipped: how many operations were what. Skipped are those that this
-            target does not promise to refuse, and those that name a match which is not there.
+        accepted: how many operations had to be accepted.
+        refused: the numbers of those that had to be refused.
+        skipped: the numbers of those that were not issued: this target does not promise to
+            refuse them, or they name a match which is not there.
         judged: how often each law was judged.
         oracle: may be asked (`cached_slots`, `holds`, the sizes), and not be changed.
     """
@@ -64,7 +76,9 @@ class Judge:
         )
         self.operations: list[Operation] = []
         self.divergence: Divergence | None = None
-        self.accepted = self.refused = self.skipped = 0
+        self.accepted = 0
+        self.refused: list[int] = []
+        self.skipped: list[int] = []
         self.judged: Counter[str] = Counter()
         self._executor = executor
         self._look_every = look_every
@@ -80,6 +94,10 @@ class Judge:
         """The oracle's handle of the match number `index`, or None if that is no match."""
         return self._handles.get(index)
 
+    def program(self) -> str:
+        """What was issued so far, as Python."""
+        return program(self.configuration, self.operations, self.refused, self.skipped)
+
     def outstanding(self) -> list[int]:
         """A match for each lock that was not given back."""
         return list(self._locks.elements())
@@ -93,15 +111,15 @@ class Judge:
         index = len(self.operations)
         self.operations.append(operation)
         if not self._applicable(operation):
-            self.skipped += 1
+            self.skipped.append(index)
             return None
         try:
             expected = self._ask(operation)
         except Refused as refused:
             if refused.refusal.kind not in self.promises.refuses:
-                self.skipped += 1
+                self.skipped.append(index)
                 return None
-            self.refused += 1
+            self.refused.append(index)
             self._judge_refusal(index, operation, refused.refusal)
         else:
             self.accepted += 1
@@ -128,11 +146,13 @@ class Judge:
     # ------------------------------------------------------------------------- the oracle
 
     def _applicable(self, operation: Operation) -> bool:
-        match operation:
-            case Match(namespace=str()) | Insert(namespace=str()):
-                return self.promises.namespaces
-            case Lock(int(index)) | Unlock(int(index)):
-                return index in self._handles
+        # By type and not by pattern: this is asked before each operation.
+        kind = type(operation)
+        if kind is Lock or kind is Unlock:
+            reference = operation.handle  # type: ignore[union-attr]
+            return not isinstance(reference, int) or reference in self._handles
+        if kind is Match or kind is Insert:
+            return self.promises.namespaces or operation.namespace is None  # type: ignore[union-attr]
         return True
 
     def _ask(self, operation: Operation) -> Any:
@@ -172,7 +192,10 @@ class Judge:
             case Lock(int(match)) if self._handles[match].cached_len:
                 self._locks[self._first_match[self._handles[match]]] += 1
             case Unlock(int(match)) if self._handles[match].cached_len:
-                self._locks[self._first_match[self._handles[match]]] -= 1
+                first = self._first_match[self._handles[match]]
+                self._locks[first] -= 1
+                if not self._locks[first]:
+                    del self._locks[first]
 
     # -------------------------------------------------------------------- the comparisons
 
@@ -186,12 +209,15 @@ class Judge:
             case Match():
                 handle, slots = expected
                 assert isinstance(got, list)
-                self._equal(
-                    _KIND.MATCH_LENGTH,
-                    "match-length",
-                    f"a handle of {handle.cached_len} tokens and {len(slots)} slots",
-                    f"a handle of {answer.cached_len} tokens and {len(got)} slots",
-                )
+                self.judged["match-length"] += 1
+                length = handle.cached_len
+                if answer.cached_len != length or len(got) != length:
+                    self._diverge(
+                        _KIND.MATCH_LENGTH,
+                        "match-length",
+                        f"a handle of {length} tokens and {length} slots",
+                        f"a handle of {answer.cached_len} tokens and {len(got)} slots",
+                    )
                 self._equal(_KIND.MATCH_SLOTS, "match-slots", slots, got)
             case Insert():
                 self._equal(_KIND.ALREADY_CACHED, "already-cached", expected, got)
@@ -242,12 +268,13 @@ class Judge:
 
     def _judge_sizes(self) -> None:
         if self.divergence is None:
+            self.judged["sizes"] += 1
             got = self._executor.sizes()
             wanted = (self.oracle.evictable_size, self.oracle.protected_size)
-            if isinstance(got, tuple):
-                self._equal(_KIND.SIZES, "sizes", wanted, got)
-            else:
-                self._diverge(_KIND.SIZES, "sizes", f"(evictable, protected) {wanted}", got)
+            if got != wanted:
+                words = f"(evictable, protected) {wanted}"
+                shown = str(got) if isinstance(got, tuple) else got
+                self._diverge(_KIND.SIZES, "sizes", words, shown)
 
     def _judge_handle(self, index: int, handle: Handle) -> None:
         """Equal to the first handle of this incarnation, else not to the last of its length."""
@@ -274,9 +301,9 @@ class Judge:
             self._diverge(_KIND.STRUCTURE, "structure", "its nodes", got)
             return
         expected = self.oracle.nodes()
-        mine = next((node for node in expected if node not in got), None)
-        theirs = next((node for node in got if node not in expected), None)
-        if mine or theirs or len(expected) != len(got):
+        if len(expected) != len(got) or set(expected) != set(got):
+            mine = next((node for node in expected if node not in got), None)
+            theirs = next((node for node in got if node not in expected), None)
             self._diverge(_KIND.STRUCTURE, "structure", _node(mine), _node(theirs))
 
     # -------------------------------------------------------------------------- reporting

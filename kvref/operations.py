@@ -7,7 +7,7 @@ match that made it, so it stays readable, and stable when operations before it a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Literal
 
 import msgspec
@@ -140,9 +140,23 @@ def decode(line: bytes | str) -> Operation:
     return _DECODER.decode(line)
 
 
-def program(configuration: Configuration, operations: Sequence[Operation]) -> str:
-    """The whole run as Python against the bare manager of this interface."""
+def program(
+    configuration: Configuration,
+    operations: Sequence[Operation],
+    refused: Collection[int] = (),
+    skipped: Collection[int] = (),
+) -> str:
+    """The whole run as Python against the bare manager of this interface.
+
+    Args:
+        configuration: of the manager.
+        operations: of the run.
+        refused: the numbers of those that had to be refused; the program goes on after them.
+        skipped: the numbers of those that were not issued.
+    """
     lines = [
+        "from contextlib import suppress",
+        "",
         "import torch",
         "from kvgpu import RadixCacheManager",
         "",
@@ -160,7 +174,13 @@ def program(configuration: Configuration, operations: Sequence[Operation]) -> st
             "foreign, _ = other.match_prefix(ids([0]))",
         ]
     lines.append(configuration.python())
-    lines += [operation.python(index) for index, operation in enumerate(operations)]
+    for index, operation in enumerate(operations):
+        line = operation.python(index)
+        if index in skipped:
+            line = f"# not issued: {line}"
+        elif index in refused:
+            line = f"with suppress(Exception): {line}  # has to be refused"
+        lines.append(line)
     return "\n".join(lines) + "\n"
 
 

@@ -220,15 +220,14 @@ class Oracle:
         return self._holder.keys()
 
     def nodes(self) -> list[NodeView]:
-        """Every node, parents before their children's names; changes nothing."""
-        views = []
-        for page in self._table.values():
-            if page.node_ends:
-                run = self._node_of(page)
-                views.append(
-                    NodeView(page.namespace, _prefix(page), tuple(_slots_of(run)), page.locks)
-                )
-        return sorted(views, key=lambda view: (view.namespace or "", view.prefix))
+        """Every node, in any order; changes nothing."""
+        return [
+            NodeView(
+                page.namespace, _prefix(page), tuple(_slots_of(self._node_of(page))), page.locks
+            )
+            for page in self._table.values()
+            if page.node_ends
+        ]
 
     def recompute(self) -> None:
         """Derive all that is kept from the table alone; AssertionError if it differs."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import signal
 import threading
-import time
+from time import monotonic
 from types import FrameType
 
 __all__ = ["TimeLimit", "TimeLimitExceeded"]
@@ -63,7 +63,7 @@ class TimeLimit:
         Returns the deadline of a call around this one, which `end` puts in force again.
         """
         outer = TimeLimit._deadline
-        TimeLimit._deadline = time.monotonic() + self.seconds if self.available else None
+        TimeLimit._deadline = monotonic() + self.seconds if self.available else None
         return outer
 
     @staticmethod
@@ -81,5 +81,5 @@ def _stop() -> None:
 
 def _tick(number: int, frame: FrameType | None) -> None:
     deadline = TimeLimit._deadline
-    if deadline is not None and time.monotonic() > deadline:
+    if deadline is not None and monotonic() > deadline:
         raise TimeLimitExceeded

@@ -14,17 +14,21 @@ from kvref.executor import LocalExecutor
 from kvref.judge import Judge
 from kvref.operations import Evict, Insert, Match, program
 from tests.faults.manager_faults import MANAGER_FAULTS
+from tests.faults.storage_faults import STORAGE_FAULTS
 
 ROOT = Path(__file__).resolve().parent.parent
 
 
 def test_every_planted_fault_has_its_line_in_the_documents():
     page = (ROOT / "docs" / "faults.md").read_text(encoding="utf-8")
-    for fault in MANAGER_FAULTS.values():
-        line = f"| `{fault.name}` | {fault.origin} | {fault.what} |"
+    lines = [f"| `{each.name}` | {each.origin} | {each.what} |" for each in MANAGER_FAULTS.values()]
+    lines += [f"| `{each.name}` | {each.origin} | {each.breaks} |" for each in STORAGE_FAULTS]
+    for line in lines:
         assert line in page, f"docs/faults.md lacks the line:\n{line}"
-    named = re.findall(r"^\| `([a-z-]+)` \|", page, re.MULTILINE)
-    assert len(named) == len(set(named))
+    assert len(re.findall(r"^\| `", page, re.MULTILINE)) == len(set(lines))
+    for project in {line.split(" | ")[1].partition("-")[0] for line in lines}:
+        if project.isupper():
+            assert f"| {project} | " in page
 
 
 def test_the_example_of_the_readme_is_what_the_judge_says():

@@ -24,7 +24,6 @@ from kvref.campaign import (
 from kvref.failure_file import write
 from kvref.isolated import TargetProcess
 from kvref.laws import LAWS
-from kvref.operations import program
 from kvref.registry import UnknownTarget, find
 from kvref.target import CannotBuild, TargetFactory
 
@@ -180,7 +179,7 @@ def _report(console: Console, how: str, failure: Failure, path: Path, *, in_full
     console.print(
         f"  the program ends ({len(failure.operations)} operations in all):", markup=False
     )
-    for line in program(failure.configuration, failure.operations).splitlines()[-8:]:
+    for line in failure.program.splitlines()[-8:]:
         console.print(f"    {line}", markup=False)
 
 
@@ -211,7 +210,7 @@ def _verdict(
             console.print(f"           -  {law}: [yellow]not judged[/yellow], {reason}")
     console.print(
         f"structure, integrity and the oracle's own recount: every {look_every} operations of a "
-        "run and at its end; all else after each operation"
+        "run, before its locks are given back, and at its end; all else after each operation"
     )
     if found:
         kinds = ", ".join(f"{kind} at {where} ({count})" for (kind, where), count in found.items())

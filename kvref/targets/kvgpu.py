@@ -6,6 +6,8 @@ from collections.abc import Callable, Hashable
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from kvgpu import NaiveCacheManager, RadixCacheManager
 from kvref.configuration import Configuration
 from kvref.oracle import NodeView
@@ -28,21 +30,19 @@ class RadixTarget(TorchTarget):
         ]
 
     def fingerprint(self) -> Hashable:
-        """Nodes, counts, times and the eviction order."""
+        """Nodes with their counts and times, the sizes and the eviction order."""
         core = self.manager.core
-        nodes = tuple(
-            (
-                space,
-                prefix,
-                tuple(slots),
-                node.ref_count,
-                node.own_locks,
-                node.recency,
-                node.created,
-            )
-            for space, prefix, slots, node in _walk(core)
-        )
-        return nodes, core.evictable_size, core.protected_size, tuple(core.leaves)
+        found: list[Hashable] = []
+        for namespace, root in core.roots.items():
+            found.append(namespace)
+            waiting = [(child, 0) for child in root.children.values()]
+            while waiting:
+                node, above = waiting.pop()
+                counts = (node.ref_count, node.own_locks, node.recency, node.created)
+                found.append((above, node.key, node.pages.tobytes(), counts))
+                number = len(found)
+                waiting += [(child, number) for child in node.children.values()]
+        return tuple(found), core.evictable_size, core.protected_size, tuple(core.leaves)
 
 
 def radix_factory(manager: Callable[..., Any], description: str = "") -> TargetFactory:
@@ -83,14 +83,11 @@ naive = TargetFactory(
 
 def _walk(core: Any) -> list[tuple[str | None, tuple[int, ...], list[int], Any]]:
     """Each node with its namespace, the tokens that it ends and its slots."""
-    import numpy as np
-
     found = []
     size = core.page_size
     for namespace, root in core.roots.items():
-        waiting: list[tuple[Any, tuple[int, ...]]] = [
-            (child, ()) for child in root.children.values()
-        ]
+        nothing: tuple[int, ...] = ()
+        waiting = [(child, nothing) for child in root.children.values()]
         while waiting:
             node, above = waiting.pop()
             prefix = above + tuple(np.frombuffer(node.key, dtype=np.int64).tolist())

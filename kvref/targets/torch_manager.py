@@ -23,6 +23,14 @@ _JUNK = -(2**31) + 7
 """What buffers are overwritten with once they were passed: no token or slot of any program."""
 
 
+_CARRIED: dict[Carried, tuple[type[np.signedinteger[Any]], bool]] = {
+    "int64": (np.int64, False),
+    "int32": (np.int32, False),
+    "int64-strided": (np.int64, True),
+    "int32-strided": (np.int32, True),
+}
+
+
 class TorchTarget:
     """A manager of the torch interface as a `kvref.target.Target`.
 
@@ -115,8 +123,8 @@ class TorchTarget:
 
 def _tokens(tokens: Sequence[int], carried: Carried) -> tuple[npt.NDArray[Any], torch.Tensor]:
     """The tokens as a tensor, and the buffer that it is a view of (numpy is the faster side)."""
-    dtype = np.int32 if carried.startswith("int32") else np.int64
-    if not carried.endswith("strided"):
+    dtype, strided = _CARRIED[carried]
+    if not strided:
         buffer = np.array(tokens, dtype=dtype)
         return buffer, torch.from_numpy(buffer)
     buffer = np.full(2 * len(tokens), _JUNK, dtype=dtype)

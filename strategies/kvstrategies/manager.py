@@ -27,7 +27,6 @@ from kvref.operations import (
     Operation,
     Reset,
     Unlock,
-    program,
 )
 from kvref.registry import find
 from kvref.target import TargetFactory
@@ -212,8 +211,7 @@ class ManagerMachine(RuleBasedStateMachine):
     def _apply(self, operation: Operation) -> None:
         divergence = self._judge.apply(operation)
         if divergence is not None:
-            text = program(self._judge.configuration, self._judge.operations)
-            raise AssertionError(f"{divergence}\n\nthe program:\n{text}")
+            raise AssertionError(f"{divergence}\n\nthe program:\n{self._judge.program()}")
 
 
 def manager_machine(target: str | TargetFactory, name: str = "Manager") -> type[ManagerMachine]:

@@ -30,7 +30,7 @@ _COMMON = {
 
 PROFILES: dict[str, dict[str, int]] = {
     "kv-dev": {"max_examples": 30, "stateful_step_count": 30},
-    "kv-ci": {"max_examples": 400, "stateful_step_count": 40},
+    "kv-ci": {"max_examples": 200, "stateful_step_count": 40},
     "kv-nightly": {"max_examples": 5000, "stateful_step_count": 60},
 }
 """Examples a test, and operations an example."""

@@ -15,6 +15,9 @@ from tests.faults.manager_faults import MANAGER_FAULTS
 RUNS = 400
 """Of a campaign, at about 100 operations each: two seconds of a fuzz."""
 
+SHARDS = 4
+"""As many as the suite runs over kvgpu-radix (tests/strategies/test_manager_machine.py)."""
+
 pytestmark = pytest.mark.parametrize("name", sorted(MANAGER_FAULTS))
 
 
@@ -26,7 +29,6 @@ def test_the_campaign_finds_it(name):
 
 
 def test_the_state_machine_finds_it_in_the_ci_profile(name):
-    machine = seed(0)(manager_machine(MANAGER_FAULTS[name].target))
     profiles.register()
     once = settings(
         settings.get_profile("kv-ci"),
@@ -34,5 +36,11 @@ def test_the_state_machine_finds_it_in_the_ci_profile(name):
         database=None,
         print_blob=False,
     )
+
+    def run_the_shards() -> None:
+        for shard in range(SHARDS):
+            machine = seed(shard)(manager_machine(MANAGER_FAULTS[name].target))
+            run_state_machine_as_test(machine, settings=once)
+
     with pytest.raises(AssertionError, match="the program:"):
-        run_state_machine_as_test(machine, settings=once)
+        run_the_shards()

@@ -48,7 +48,7 @@ class TestFuzz:
         text = kvref("fuzz", WRONG + "right", "--ops", "3000", "--seed", "4", status=0)
         assert text.startswith(f"target {WRONG}right, seed 4\n")
         assert "clean: no difference from the oracle" in text
-        assert "every 64 operations" in text
+        assert "every 256 operations" in text
         for law, sentence in LAWS.items():
             assert f"{law}: " in text
             assert sentence in text or law == "legal-victims"

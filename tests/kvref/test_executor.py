@@ -142,7 +142,7 @@ def test_sizes_of_any_sequence_type_are_compared_as_a_tuple(start):
 
     assert start(Sizes()).sizes() == (1, 2)
     empty = type("Empty", (OracleTarget,), {"sizes": lambda _: ""})
-    assert start(empty()).sizes() == Malformed("a tuple: ()")
+    assert start(empty()).sizes() == Malformed("a str: ''")
 
 
 def test_a_target_that_cannot_be_looked_into_shows_nothing(start):

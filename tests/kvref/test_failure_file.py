@@ -16,6 +16,7 @@ FAILURE = Failure(
     configuration=Configuration(page_size=2, num_pages=4, policy="fifo"),
     operations=(Insert((1, 2), (0, 1), "a"), Evict(1)),
     divergence=Divergence(DivergenceKind.VICTIMS, "victims", 1, Evict(1), "[0, 1]", "[]"),
+    program="",
 )  # fmt: skip
 
 

@@ -211,10 +211,23 @@ class TestProgram:
         operations = (*RUN[:2], wrong)
         judge = judge_of(radix(PAGES_OF_TWO), *operations, configuration=PAGES_OF_TWO)
         assert judge.divergence is None
-        assert judge.refused == 1
+        assert len(judge.refused) == 1
         executed(PAGES_OF_TWO, operations[:-1])
         with pytest.raises(KVCacheError):
             executed(PAGES_OF_TWO, operations)
+
+    def test_with_what_was_refused_and_not_issued_it_runs_to_its_end(self):
+        operations = (*RUN[:2], *REFUSED, Lock(99), *RUN[2:3], Unlock(1), Evict(4))
+        target = radix(PAGES_OF_TWO)
+        judge = judge_of(target, *operations, configuration=PAGES_OF_TWO)
+        assert judge.divergence is None
+        assert (len(judge.refused), len(judge.skipped)) == (len(REFUSED), 1)
+        names: dict[str, Any] = {}
+        exec(judge.program(), names)
+        bridge = radix(PAGES_OF_TWO)
+        bridge.manager = names["cache"]
+        assert bridge.fingerprint() == target.fingerprint()
+        assert "# not issued: cache.lock_handle(h99)" in judge.program()
 
     @pytest.mark.parametrize("policy", ["lru", "fifo"])
     def test_it_builds_the_manager_of_the_configuration(self, policy):

@@ -1,0 +1,62 @@
+"""How many operations a second the judge does, on one core. Prints a table.
+
+By processor time of this process, the best of `--repeats`. Machines differ and are shared: beside
+each figure stands a loop of plain Python, so that ratios can be compared between runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import timeit
+
+from kvref.campaign import LOOK_EVERY, Totals, campaign, start_isolated, start_locally
+from kvref.isolated import TargetProcess
+from kvref.registry import find
+
+
+def plain_python() -> float:
+    """Microseconds of `sum(range(1000))`: what this machine is worth at this moment."""
+    return min(timeit.repeat(lambda: sum(range(1000)), number=500, repeat=10)) / 500 * 1e6
+
+
+def rate(target: str, seconds: float, look_every: int, isolate: bool) -> float:
+    """Judged operations a second in one campaign of so many seconds."""
+    factory, totals = find(target), Totals()
+    process = TargetProcess(target) if isolate else None
+    start = start_isolated(process) if process else start_locally(factory, 10.0)
+    clock = time.monotonic if isolate else time.process_time
+    end = time.monotonic() + seconds
+    for failure in campaign(start, factory, 0, totals, look_every=look_every, clock=clock):
+        assert failure is None, failure
+        if time.monotonic() > end:
+            break
+    if process is not None:
+        process.close()
+    return totals.rate
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=5.0, help="of one measurement")
+    parser.add_argument("--repeats", type=int, default=3, help="of which the best counts")
+    chosen = parser.parse_args()
+    print(f"{'target':<12} {'looks':>12} {'operations/s':>13} {'us each':>8} {'plain us':>9}")
+    for target, look_every, isolate in (
+        ("kvgpu-radix", LOOK_EVERY, False),
+        ("kvgpu-radix", 1, False),
+        ("kvgpu-radix", LOOK_EVERY, True),
+        ("kvgpu-naive", LOOK_EVERY, False),
+    ):
+        best, plain = max(
+            (rate(target, chosen.seconds, look_every, isolate), plain_python())
+            for _ in range(chosen.repeats)
+        )
+        looks = f"every {look_every}" + ("*" if isolate else "")
+        print(f"{target:<12} {looks:>12} {best:>13,.0f} {1e6 / best:>8.1f} {plain:>9.1f}")
+    print("* in a process of its own, by wall time")
+
+
+if __name__ == "__main__":
+    main()
