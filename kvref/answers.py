@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import msgspec
 
 from kvref.refusals import BUILTIN, RefusalKind, classify
 
-__all__ = ["Answer", "Died", "Hung", "Malformed", "Raised", "Returned", "from_exception"]
+__all__ = ["Answer", "Died", "Hung", "Malformed", "Raised", "Returned", "from_exception", "words"]
 
 _FIELDS = ("needed", "evictable", "protected_size", "cached_len")
 
@@ -58,15 +61,24 @@ class Died(msgspec.Struct, frozen=True, tag=True):
 Answer = Returned | Malformed | Raised | Hung | Died
 
 
+def words(how: Callable[[Any], str], value: object) -> str:
+    """`how(value)`, whatever the value does then, in letters that JSON and a terminal can hold."""
+    try:
+        text = how(value)
+    except Exception as error:
+        text = f"<no text: {type(error).__name__}>"
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
 def from_exception(error: BaseException) -> Raised:
     """The exception as an answer."""
-    fields = {name: getattr(error, name, None) for name in _FIELDS}
+    fields = {name: value for name, value in vars(error).items() if name in _FIELDS}
     return Raised(
         kind=classify(error),
         builtins=sorted(
             {base.__name__ for base in set(BUILTIN.values()) if isinstance(error, base)}
         ),
         error=type(error).__name__,
-        message=str(error)[:500],
+        message=words(str, error)[:500],
         fields={name: value for name, value in fields.items() if isinstance(value, int)},
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol, TypeGuard, TypeVar
 
-from kvref.answers import Answer, Died, Hung, Malformed, Returned, from_exception
+from kvref.answers import Answer, Died, Hung, Malformed, Returned, from_exception, words
 from kvref.operations import FOREIGN, Evict, Insert, Lock, Match, Operation, Reset, Unlock
 from kvref.oracle import NodeView
 from kvref.target import InspectableTarget, Target
@@ -101,7 +101,9 @@ class LocalExecutor:
             return Hung(limit.seconds)
         except SystemExit as end:  # or a target could end the campaign, and with status 0
             return Died(f"sys.exit({end.code!r})")
-        except Exception as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # a panic of a Rust extension is no Exception
             return from_exception(error)
 
     def _run(self, index: int, operation: Operation) -> Answer:
@@ -145,7 +147,7 @@ class LocalExecutor:
 
     def _nodes(self, target: InspectableTarget) -> list[NodeView] | Answer:
         nodes: object = target.nodes()
-        if isinstance(nodes, list) and all(isinstance(node, NodeView) for node in nodes):
+        if isinstance(nodes, list) and all(map(_is_node, nodes)):
             return nodes
         return Malformed(_short(nodes))
 
@@ -165,6 +167,18 @@ def _slots(slots: object, cached_len: int | None = None) -> Returned | Malformed
     return Malformed(_short(slots))
 
 
+def _is_node(node: object) -> bool:
+    """As it is declared: it is a target's own, and may hold anything."""
+    if not isinstance(node, NodeView):
+        return False
+    parts: tuple[Any, ...] = node
+    namespace, prefix, slots, lock_count = parts
+    return (
+        (namespace is None or isinstance(namespace, str))
+        and type(prefix) is type(slots) is tuple
+        and set(map(type, (*prefix, *slots, lock_count))) <= {int}
+    )
+
+
 def _short(value: object) -> str:
-    text = repr(value)
-    return f"a {type(value).__name__}: {text[:200]}"
+    return f"a {type(value).__name__}: {words(repr, value)[:200]}"

@@ -57,23 +57,50 @@ class Promises(msgspec.Struct, frozen=True, kw_only=True):
         if not self.policies or self.page_sizes == ():
             raise ValueError("a target needs at least one page size and one policy")
 
-    def not_judged(self) -> Iterator[tuple[str, str]]:
-        """Each law that is therefore not judged, and why."""
-        absent: dict[str, tuple[bool, str]] = {
-            "victims": (self.eviction == "exact", "its choice of victims is its own"),
-            "legal-victims": (self.eviction == "legal", "the stricter law of victims is judged"),
-            "handles": (self.value_handles, "its handles are not values"),
-            "refused-unchanged": (
-                self.refused_calls_change_nothing,
-                "a refused call may leave traces",
-            ),
-            "refusals": (bool(self.refuses), "it refuses nothing"),
-            "integrity": (self.integrity, "it has no integrity check"),
-        }
-        for law in LAWS:
-            judged, reason = absent.get(law, (True, ""))
-            if not judged:
-                yield law, reason
-        missing = [kind.value for kind in RefusalKind if kind not in self.refuses]
-        if missing and self.refuses:
-            yield "refusals", f"not promised: {', '.join(missing)}"
+    def not_judged(self) -> dict[str, str]:
+        """Each law that is not judged for what is not promised, or only in part, and why."""
+        reasons: dict[str, list[str]] = {}
+        for law, reason in self._taken_back():
+            reasons.setdefault(law, []).append(reason)
+        return {law: "; ".join(reasons[law]) for law in LAWS if law in reasons}
+
+    def _taken_back(self) -> Iterator[tuple[str, str]]:
+        legal = self.eviction == "legal"
+        if legal:
+            yield "victims", "its choice of victims is its own: legal-victims is judged"
+        else:
+            yield "legal-victims", "victims, which says more, is judged"
+        if legal and self.granularity == "any":
+            yield "legal-victims", "in part: not whether it was more than needed"
+        if not (self.ordered_victims or legal):
+            yield "victims", "in part: in any order"
+        if not self.ordered_victims or legal:
+            yield "reset", "in part: in any order"
+        if not self.keeps_prefixes:
+            yield "match-slots", "in part: it remembers nothing, so there are none"
+        if not self.namespaces:
+            yield "match-length", "in part: without namespaces"
+        if not self.refuses:
+            yield "refusals", "it refuses nothing"
+        else:
+            missing = [kind.value for kind in RefusalKind if kind not in self.refuses]
+            partly = [f"never {', '.join(missing)}"] if missing else []
+            if self.refusal_errors != "named":
+                how = "the builtin" if self.refusal_errors == "builtin" else "any exception"
+                partly.append(f"{how} will do")
+            if not self.checked_inserts:
+                partly.append("without checked inserts")
+            if partly:
+                yield "refusals", f"in part: {'; '.join(partly)}"
+        if not self.refused_calls_change_nothing:
+            yield "refused-unchanged", "a refused call may leave traces"
+        if not self.value_handles:
+            yield "handles", "its handles are not values"
+        if self.granularity == "any":
+            yield "structure", "its nodes are its own"
+        if not self.integrity:
+            yield "integrity", "it has no integrity check"
+        if self.page_sizes is not None:
+            yield "accepts", f"in part: page sizes {', '.join(map(str, self.page_sizes))} alone"
+        if len(set(self.policies)) < 2 and not legal:
+            yield "victims", f"in part: policy {self.policies[0]} alone"

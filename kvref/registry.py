@@ -49,6 +49,8 @@ def find(target: str) -> TargetFactory:
             found = getattr(found, name)
     except Exception as error:  # a module may fail in any way when it is imported
         why = f"{type(error).__name__}: {error}"
+        if entry is not None and isinstance(error, ImportError) and module.startswith("kvref."):
+            why += "; pip install 'kvref[gpu]'"
         raise UnknownTarget(f"target {target!r} cannot be imported: {why}") from error
     if isinstance(found, TargetFactory):
         return found

@@ -59,7 +59,10 @@ class Target(Protocol):
 
 @runtime_checkable
 class InspectableTarget(Protocol):
-    """A target that can also show its structure: faults are then seen when they happen."""
+    """A target that can also be looked into: faults are then seen when they happen.
+
+    Both methods or neither: with one of them alone a target is not looked into.
+    """
 
     def nodes(self) -> list[NodeView]:
         """Every node, in any order, without changing anything."""
@@ -73,7 +76,10 @@ class CannotBuild(Exception):
 
     def __init__(self, configuration: Configuration, why: object) -> None:
         self.configuration = configuration
-        super().__init__(f"the target cannot be built with {configuration}: {why}")
+        super().__init__(
+            f"the target cannot be built with {configuration}: {why} (what it cannot be built "
+            "with, its promises have to rule out: page_sizes, policies)"
+        )
 
 
 @dataclass(frozen=True)

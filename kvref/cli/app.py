@@ -18,7 +18,10 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     help="Finds the bugs in KV-cache managers: judges a manager against a plain oracle.",
-    epilog="Exit status: 0 clean, 1 a difference was found, 2 called wrongly, 130 interrupted.",
+    epilog=(
+        "Exit status: 0 clean, 1 a difference was found (or too little was accepted to say), "
+        "2 called wrongly, 130 interrupted."
+    ),
 )
 
 

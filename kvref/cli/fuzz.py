@@ -11,6 +11,7 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.live import Live
+from rich.markup import escape
 from rich.text import Text
 
 from kvref.campaign import (
@@ -57,7 +58,8 @@ def fuzz(
     except UnknownTarget as error:
         return _misused(error)
     console.print(
-        f"target {target}, seed {seed}" + (f", run {limits.run}" if limits.run is not None else "")
+        f"target {escape(target)}, seed {seed}"
+        + (f", run {limits.run}" if limits.run is not None else "")
     )
     process = TargetProcess(target, limits.one_operation) if isolate else None
     start = start_isolated(process) if process else start_locally(factory, limits.one_operation)
@@ -67,6 +69,7 @@ def fuzz(
     # The time of a process of its own is not ours to count.
     clock, of_what = (time.monotonic, "") if isolate else (time.process_time, " of processor time")
     interrupted = False
+    unbuilt: CannotBuild | None = None
     began = time.monotonic()
     runs = campaign(
         start, factory, seed, totals, first_run=limits.run or 0, look_every=look_every, clock=clock
@@ -88,23 +91,22 @@ def fuzz(
     except KeyboardInterrupt:
         interrupted = True
     except CannotBuild as error:
-        return _misused(error)
+        unbuilt = error
     finally:
         if process is not None:
             process.close()
-    _verdict(console, factory, totals, found, time.monotonic() - began, look_every, of_what)
+    if totals.runs or unbuilt is None:
+        _verdict(console, factory, totals, found, time.monotonic() - began, look_every, of_what)
+    if unbuilt is not None:
+        _misused(unbuilt)
     if found:
         return FOUND
+    if unbuilt is not None:
+        return MISUSED
     if interrupted:
         console.print("[bold]interrupted[/bold]: clean so far")
         return INTERRUPTED
-    if totals.share_accepted < _LEAST_ACCEPTED:
-        console.print(
-            f"[bold red]not a meaningful run[/bold red]: only {totals.share_accepted:.0%} of the "
-            f"operations were accepted, fewer than {_LEAST_ACCEPTED:.0%}"
-        )
-        return FOUND
-    return CLEAN
+    return CLEAN if totals.share_accepted >= _LEAST_ACCEPTED else FOUND
 
 
 def _misused(error: Exception) -> int:
@@ -199,15 +201,18 @@ def _verdict(
         + (f", {totals.skipped:,} skipped" if totals.skipped else "")
     )
     console.print("judged, how often:")
-    reasons = dict(factory.promises.not_judged())
+    promises = factory.promises
+    reasons = promises.not_judged()
     for law, sentence in LAWS.items():
         count = totals.judged[law]
+        if law == "legal-victims" and promises.eviction == "exact":
+            continue  # no gap: the law of victims says more
         if count:
-            note = f"  [dim](in part; {reasons[law]})[/dim]" if law in reasons else ""
+            note = f"  [dim]({escape(reasons[law])})[/dim]" if law in reasons else ""
             console.print(f"  {count:>10,}  {law}: {sentence}{note}")
         else:
             reason = reasons.get(law, "it did not come up, or the target cannot be looked into")
-            console.print(f"           -  {law}: [yellow]not judged[/yellow], {reason}")
+            console.print(f"           -  {law}: [yellow]not judged[/yellow], {escape(reason)}")
     console.print(
         f"structure, integrity and the oracle's own recount: every {look_every} operations of a "
         "run, before its locks are given back, and at its end; all else after each operation"
@@ -215,5 +220,10 @@ def _verdict(
     if found:
         kinds = ", ".join(f"{kind} at {where} ({count})" for (kind, where), count in found.items())
         console.print(f"[bold red]found {found.total()}[/bold red]: {kinds}")
+    elif totals.share_accepted < _LEAST_ACCEPTED:
+        console.print(
+            f"[bold red]not a meaningful run[/bold red]: only {totals.share_accepted:.0%} of the "
+            f"operations were accepted, fewer than {_LEAST_ACCEPTED:.0%}"
+        )
     else:
         console.print("[bold green]clean[/bold green]: no difference from the oracle")

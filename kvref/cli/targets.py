@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from kvref.registry import GROUP, UnknownTarget, find, registered
@@ -22,10 +23,11 @@ def targets() -> None:
         try:
             factory = find(name)
         except UnknownTarget as error:
-            table.add_row(name, entry.value, f"not usable here: {error}")
+            table.add_row(escape(name), escape(entry.value), escape(f"not usable here: {error}"))
             continue
-        table.add_row(name, entry.value, factory.description)
-        for law, reason in factory.promises.not_judged():
-            table.add_row("", "", f"[dim]not judged: {law} ({reason})[/dim]")
+        table.add_row(escape(name), escape(entry.value), escape(factory.description))
+        for law, reason in factory.promises.not_judged().items():
+            if not (law == "legal-victims" and factory.promises.eviction == "exact"):
+                table.add_row("", "", f"[dim]not judged: {law} ({escape(reason)})[/dim]")
     console.print(table)
     console.print("\nOr name your own factory: kvref fuzz module:factory")

@@ -38,7 +38,7 @@ class TorchTarget:
         make: builds the manager, and a second one when a foreign handle is called for.
         page_size: of the manager.
         namespaces: whether its methods take the keyword `namespace`.
-        index_device: where the index tensors passed to an insert lie.
+        index_dtype: of the index tensors, those passed to an insert and those that come back.
     """
 
     def __init__(
@@ -47,13 +47,14 @@ class TorchTarget:
         *,
         page_size: int = 1,
         namespaces: bool = True,
-        index_device: torch.device | str = "cpu",
+        index_dtype: torch.dtype = torch.int32,
     ) -> None:
         self.manager = make()
         self._make = make
         self._page_size = page_size
         self._namespaces = namespaces
-        self._index_device = torch.device(index_device)
+        self._index_dtype = index_dtype
+        self._numpy_dtype = np.int64 if index_dtype == torch.int64 else np.int32
         self._other: Any = None
 
     def match_prefix(
@@ -67,7 +68,7 @@ class TorchTarget:
         buffer, input_ids = _tokens(tokens, carried)
         handle, indices = self.manager.match_prefix(input_ids, **self._keyword(namespace))
         buffer.fill(_JUNK)
-        return handle, _read(indices)
+        return handle, _read(indices, self._index_dtype)
 
     def insert_prefix(
         self,
@@ -79,13 +80,11 @@ class TorchTarget:
     ) -> int:
         """How much was cached already; the tensors are overwritten afterwards."""
         buffer, input_ids = _tokens(tokens, carried)
-        places = np.array(slots, dtype=np.int32)
+        places = np.array(slots, dtype=self._numpy_dtype)
         indices = torch.from_numpy(places)
-        if self._index_device.type != "cpu":
-            indices = indices.to(self._index_device)
         already: int = self.manager.insert_prefix(input_ids, indices, **self._keyword(namespace))
         buffer.fill(_JUNK)
-        places.fill(_JUNK)  # on a device the copy is ours alone
+        places.fill(_JUNK)
         return already
 
     def lock_handle(self, handle: Any, unlock: bool = False) -> None:
@@ -94,11 +93,11 @@ class TorchTarget:
 
     def evict(self, size: Any) -> list[int]:
         """The victims' slots."""
-        return _read(self.manager.evict(size))
+        return _read(self.manager.evict(size), self._index_dtype)
 
     def reset(self) -> list[int]:
         """All slots."""
-        return _read(self.manager.reset())
+        return _read(self.manager.reset(), self._index_dtype)
 
     def sizes(self) -> tuple[int, int]:
         """Evictable and protected size."""
@@ -114,7 +113,7 @@ class TorchTarget:
         if self._other is None:
             self._other = self._make()
             page = torch.arange(self._page_size)
-            self._other.insert_prefix(page, page.to(self._index_device, torch.int32))
+            self._other.insert_prefix(page, page.to(self._index_dtype))
         return self._other.match_prefix(torch.arange(self._page_size))[0]
 
     def _keyword(self, namespace: str | None) -> dict[str, str | None]:
@@ -132,8 +131,17 @@ def _tokens(tokens: Sequence[int], carried: Carried) -> tuple[npt.NDArray[Any], 
     return buffer, torch.from_numpy(buffer)[::2]
 
 
-def _read(indices: torch.Tensor) -> list[int]:
+class WrongTensor(Exception):
+    """What came back is no index tensor as the interface has it."""
+
+
+def _read(indices: torch.Tensor, dtype: torch.dtype) -> list[int]:
     """The values, and then other values in the caller's tensor: it must be the caller's own."""
+    if indices.dtype != dtype or indices.dim() != 1:
+        raise WrongTensor(
+            f"a {indices.dtype} tensor of {indices.dim()} dimensions came back, where {dtype} and "
+            "one dimension are due"
+        )
     values: list[int] = indices.tolist()
     if values:
         if indices.device.type == "cpu":

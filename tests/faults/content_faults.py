@@ -155,3 +155,11 @@ class HeldPagesAreNotCleared(RadixCore):
         super().remove_leaf(node)
         if self.held is not None:
             self.held.update(held)
+
+
+@fault("SGL-11452")
+class ReturnsWideIndices(RadixCacheManager):
+    """Indices come back as int64, which a kernel that was built for int32 misreads."""
+
+    def upload(self, slots: Any) -> torch.Tensor:
+        return super().upload(slots).long()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from typing import Any
 
+import msgspec
 import pytest
 
 from kvref.answers import Died, Hung, Malformed, Raised, Returned
@@ -157,3 +158,51 @@ def test_the_timer_runs_only_while_there_is_a_limit(seconds):
     assert (signal.getitimer(signal.ITIMER_REAL)[1] > 0) is (seconds is not None)
     executor.close()
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+
+
+class Panic(BaseException):
+    """As an extension in Rust raises it."""
+
+
+class Unspeakable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (Panic("index out of bounds"), "index out of bounds"),
+        (Unspeakable(), "<no text: RuntimeError>"),
+        (ValueError("half a pair: \ud800"), "half a pair: \\ud800"),
+    ],
+    ids=["panic", "no-text", "surrogate"],
+)
+def test_whatever_is_raised_becomes_an_answer_that_json_can_hold(start, error, message):
+    class Raises(OracleTarget):
+        def evict(self, size: Any) -> Any:
+            raise error
+
+    answer = start(Raises()).call(0, Evict(0))
+    assert isinstance(answer, Raised)
+    assert answer.message == message
+    assert msgspec.json.decode(msgspec.json.encode(answer), type=Raised) == answer
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        NodeView(None, [1], (0,), 0),  # type: ignore[arg-type]
+        NodeView(None, (1,), [0], 0),  # type: ignore[arg-type]
+        NodeView(None, (1,), (0.5,), 0),  # type: ignore[arg-type]
+        NodeView(3, (1,), (0,), 0),  # type: ignore[arg-type]
+        NodeView(None, (1,), (0,), None),  # type: ignore[arg-type]
+        "a node",
+    ],
+)
+def test_nodes_that_are_no_nodes_are_malformed(start, node):
+    class Shows(OracleTarget):
+        def nodes(self) -> Any:
+            return [node]
+
+    assert isinstance(start(Shows()).nodes(), Malformed)
