@@ -32,7 +32,7 @@ def require_tensor(
     """Refuse what is not a tensor of one of `dtypes` and `devices` and of `shape`.
 
     A None in `shape` fits any length. Raises InvalidType for a wrong type or dtype,
-    InvalidValue for a wrong shape or device.
+    InvalidValue for a wrong shape, device or layout.
     """
     if not isinstance(value, torch.Tensor):
         raise InvalidType(argument, describe(value), "a torch.Tensor")
@@ -45,6 +45,8 @@ def require_tensor(
         raise InvalidValue(argument, describe(value), f"shape [{wanted}]")
     if value.device not in devices:
         raise InvalidValue(argument, describe(value), " or ".join(map(str, devices)))
+    if value.layout != torch.strided:
+        raise InvalidValue(argument, f"{describe(value)}, {value.layout}", "a dense tensor")
     return True
 
 
@@ -75,10 +77,9 @@ def require_vector(
         or value.dtype not in dtypes
         or value.dim() != 1
         or value.device not in devices
+        or value.layout != torch.strided
     ):
         require_tensor(argument, value, dtypes=dtypes, shape=(None,), devices=devices)
-    elif value.layout != torch.strided:
-        raise InvalidValue(argument, f"{describe(value)}, {value.layout}", "a dense tensor")
 
 
 def require_same_length(

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from kvgpu._arguments import describe, require_size, require_tensor
+from kvgpu._arguments import describe, require_device, require_size, require_tensor
 from kvgpu._pool import Implementation, Pool
 from kvgpu._torch_path import TORCH
 from kvgpu.base import BaseKVCache, KVCacheLayout
@@ -119,18 +119,19 @@ class MHAKVCache(BaseKVCache):
             raise InvalidValue("dtype", str(dtype), " or ".join(map(str, _DTYPES)))
         if not isinstance(kv_layout, KVCacheLayout):
             raise InvalidValue("kv_layout", describe(kv_layout), "a KVCacheLayout")
-        if not isinstance(device, torch.device | str):
-            raise InvalidType("device", describe(device), "a torch.device or its name")
+        device = require_device(device)
         self._kv_heads = (tp or TPInfo()).kv_heads(num_kv_heads)
         self._kv_layout = kv_layout
         heads = len(self._kv_heads)
-        if kv_layout is KVCacheLayout.LayerFirst:
-            shape = (2, num_layers, num_pages, page_size, heads, head_dim)
-            data = self._allocate(shape, dtype, torch.device(device))
-        else:
-            shape = (2, num_pages, num_layers, page_size, heads, head_dim)
-            data = self._allocate(shape, dtype, torch.device(device)).transpose(1, 2)
-        self._pool = Pool(data)
+        # What was made in inference mode could not be written to outside of it.
+        with torch.inference_mode(False):
+            if kv_layout is KVCacheLayout.LayerFirst:
+                shape = (2, num_layers, num_pages, page_size, heads, head_dim)
+                data = self._allocate(shape, dtype, device)
+            else:
+                shape = (2, num_pages, num_layers, page_size, heads, head_dim)
+                data = self._allocate(shape, dtype, device).transpose(1, 2)
+            self._pool = Pool(data)
         # A tensor's device has an index where "cuda" has none; they would compare unequal.
         self._device = data.device
         self._devices = (data.device,)
@@ -258,6 +259,8 @@ class MHAKVCache(BaseKVCache):
             and k.dim() == 3
             and k.shape == v.shape == (*out_loc.shape, pool.num_heads, pool.head_dim)
             and k.device == v.device == out_loc.device == self._device
+            and k.layout is v.layout is out_loc.layout is torch.strided
+            and not (k.is_neg() or v.is_neg())
         ):
             self._require_layer("layer_id", layer_id)
             self._require_indices("out_loc", out_loc)
@@ -266,6 +269,8 @@ class MHAKVCache(BaseKVCache):
                 require_tensor(
                     argument, rows, dtypes=(pool.dtype,), shape=shape, devices=self._devices
                 )
+            # The imaginary part of a conjugate: its bits in memory are not its values.
+            k, v = k.resolve_neg(), v.resolve_neg()
         if self._looks_at_values:
             _require_in_pool("out_loc", _on_host(out_loc), pool.num_slots, distinct=True)
         if out_loc.shape[0]:

@@ -192,8 +192,8 @@ STORAGE_FAULTS = (
         "the axes of PageFirst are renamed where they had to be exchanged",
         "views",
         "mha_pool",
-        "torch.device(device)).transpose(1, 2)",
-        "torch.device(device)).view(2, num_layers, num_pages, page_size, heads, head_dim)",
+        "dtype, device).transpose(1, 2)",
+        "dtype, device).view(2, num_layers, num_pages, page_size, heads, head_dim)",
     ),
     StorageFault(
         "dtype-reinterpreted",

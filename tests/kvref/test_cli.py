@@ -50,7 +50,6 @@ class TestFuzz:
         assert "clean: no difference from the oracle" in text
         assert "every 256 operations" in text
         for law, sentence in LAWS.items():
-            assert f"{law}: " in text
             assert (f"{law}: {sentence}" in text) == (law != "legal-victims")
         assert list(tmp_path.iterdir()) == []
 

@@ -65,6 +65,7 @@ def ints(*values, dtype=torch.int64):
         ({"kv_layout": "LayerFirst"}, InvalidValue, "kv_layout"),
         ({"kv_layout": 1}, InvalidValue, "kv_layout"),
         ({"device": 0}, InvalidType, "device"),
+        ({"device": "nonsense"}, InvalidValue, "device"),
         ({"tp": (0, 1)}, InvalidType, "tp"),
         ({"num_kv_heads": 3, "tp": TPInfo(0, 2)}, InvalidValue, "tp"),
         ({"num_kv_heads": 2, "tp": TPInfo(0, 3)}, InvalidValue, "tp"),
@@ -319,3 +320,30 @@ def test_neither_the_import_nor_the_cpu_needs_triton():
     )
     root = Path(kvgpu.__file__).parents[1]
     subprocess.run([sys.executable, "-c", program], cwd=root, check=True, timeout=120)
+
+
+@pytest.mark.parametrize("argument", ["k", "v", "out_loc"])
+def test_a_sparse_tensor_is_refused_by_name(argument):
+    cache = MHAKVCache(2, 1, 4, 3, torch.float32, KVCacheLayout.LayerFirst, "cpu")
+    arguments = {"k": torch.zeros(1, 2, 4), "v": torch.zeros(1, 2, 4), "out_loc": ints(1)}
+    arguments[argument] = arguments[argument].to_sparse()
+    with pytest.raises(InvalidValue, match=argument) as caught:
+        cache.store_kv(**arguments, layer_id=0)
+    assert caught.value.argument == argument
+
+
+def test_a_cache_made_in_inference_mode_is_written_outside_of_it():
+    with torch.inference_mode():
+        cache = MHAKVCache(2, 1, 4, 3, torch.float32, KVCacheLayout.PageFirst, "cpu")
+        cache.store_kv(torch.ones(1, 2, 4), torch.ones(1, 2, 4), ints(0), 0)
+    cache.store_kv(torch.full((1, 2, 4), 2.0), torch.ones(1, 2, 4), ints(1), 0)
+    assert cache.k_cache(0)[:2, 0, 0, 0].tolist() == [1.0, 2.0]
+
+
+def test_a_negated_view_is_stored_by_its_values():
+    cache = MHAKVCache(1, 1, 2, 2, torch.float32, KVCacheLayout.LayerFirst, "cpu")
+    k = torch.complex(torch.zeros(1, 1, 2), torch.ones(1, 1, 2)).conj().imag
+    assert k.is_neg()
+    cache.store_kv(k, -k, ints(1), 0)
+    assert cache.k_cache(0)[1].flatten().tolist() == [-1.0, -1.0]
+    assert cache.v_cache(0)[1].flatten().tolist() == [1.0, 1.0]
