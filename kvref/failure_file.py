@@ -1,4 +1,4 @@
-"""Failures on disk: JSON lines, a header, then the operations, then what differed."""
+"""Failures on disk: JSON lines (header, operations, what differed), and a Python program."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ SCHEMA = "kvref.failure/1"
 def write(folder: Path, target: str, failure: Failure) -> Path:
     """Write one failure, whole or not at all; returns the file.
 
+    Beside it, with the ending .py, goes the same as a Python program for a person to read and run.
     The name is that of the target, seed and run: the same failure found again overwrites it.
     """
     header = {
@@ -37,7 +38,14 @@ def write(folder: Path, target: str, failure: Failure) -> Path:
     safe = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in target)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{safe}-seed{failure.seed}-run{failure.run}.jsonl"
-    unfinished = path.with_suffix(".part")
-    unfinished.write_bytes(b"\n".join(lines) + b"\n")
-    os.replace(unfinished, path)
+    said = "".join(f"# {line}\n" for line in str(failure.divergence).splitlines())
+    about = f"# Judged was {target}; this issues the same to the manager of kvgpu.\n"
+    _replace(path.with_suffix(".py"), f"{said}{about}{failure.program}".encode())
+    _replace(path, b"\n".join(lines) + b"\n")
     return path
+
+
+def _replace(path: Path, content: bytes) -> None:
+    unfinished = path.with_suffix(".part")
+    unfinished.write_bytes(content)
+    os.replace(unfinished, path)

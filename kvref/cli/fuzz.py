@@ -177,7 +177,7 @@ def _report(console: Console, how: str, failure: Failure, path: Path, *, in_full
     console.print("\n[bold red]DIFFERENCE[/bold red] ", end="")
     console.print(str(failure.divergence), markup=False)
     console.print(f"  run again: {again}", markup=False)
-    console.print(f"  written to {path}", markup=False)
+    console.print(f"  written to {path}, and as a program beside it (.py)", markup=False)
     console.print(
         f"  the program ends ({len(failure.operations)} operations in all):", markup=False
     )

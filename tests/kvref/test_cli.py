@@ -60,7 +60,7 @@ class TestFuzz:
         assert "cache.evict(" in text
         assert re.search(r"found \d: victims at Evict \(\d\)", text)
         again = re.search(r"run again: kvref (fuzz .* --seed 3 --run \d+)\n", text).group(1)
-        path = re.search(r"written to (.*)", text).group(1)
+        path = re.search(r"written to (.*\.jsonl),", text).group(1)
         assert (tmp_path / path).read_text().count("\n") > 3
         text_again = kvref(*again.split(), status=1)
         assert "1 runs" in text_again
@@ -80,7 +80,7 @@ class TestFuzz:
         assert "malformed-answer at Evict (" in text
         assert text.count("DIFFERENCE") == text.count("the program ends")
         assert text.count("DIFFERENCE") + text.count("once more:") == 6
-        assert len(list((tmp_path / "here").iterdir())) == 6
+        assert len(list((tmp_path / "here").glob("*.jsonl"))) == 6
 
     def test_it_stops_after_so_much_time(self, kvref):
         assert "in 1 runs" in kvref("fuzz", WRONG + "right", "--seconds", "0", status=0)

@@ -16,7 +16,7 @@ FAILURE = Failure(
     configuration=Configuration(page_size=2, num_pages=4, policy="fifo"),
     operations=(Insert((1, 2), (0, 1), "a"), Evict(1)),
     divergence=Divergence(DivergenceKind.VICTIMS, "victims", 1, Evict(1), "[0, 1]", "[]"),
-    program="",
+    program="x = 1\n",
 )  # fmt: skip
 
 
@@ -34,6 +34,14 @@ def test_a_header_the_operations_and_what_differed(tmp_path):
     assert again == FAILURE.divergence
 
 
+def test_beside_it_lies_the_program_with_what_differed_in_comments(tmp_path):
+    text = write(tmp_path, "t", FAILURE).with_suffix(".py").read_text()
+    assert text.startswith("# victims at operation 1, cache.evict(1)\n#   expected: [0, 1]\n")
+    assert text.endswith("\nx = 1\n")
+    exec(compile(text, "<program>", "exec"), names := {})
+    assert names["x"] == 1
+
+
 @pytest.mark.parametrize(
     ("target", "name"),
     [
@@ -49,7 +57,8 @@ def test_its_name_says_target_seed_and_run_and_stays_in_the_folder(tmp_path, tar
 def test_the_same_failure_again_replaces_the_file_and_nothing_else_is_left(tmp_path):
     first = write(tmp_path, "t", FAILURE).read_bytes()
     assert write(tmp_path, "t", FAILURE).read_bytes() == first
-    assert len(list(tmp_path.iterdir())) == 1
+    assert {path.suffix for path in tmp_path.iterdir()} == {".jsonl", ".py"}
+    assert len(list(tmp_path.iterdir())) == 2
 
 
 def test_a_write_that_fails_leaves_the_earlier_file_whole(tmp_path, monkeypatch):
