@@ -145,55 +145,54 @@ class Judge:
 
     # ------------------------------------------------------------------------- the oracle
 
-    def _applicable(self, operation: Operation) -> bool:
+    def _applicable(self, operation: Any) -> bool:
         # By type and not by pattern: this is asked before each operation.
         kind = type(operation)
         if kind is Lock or kind is Unlock:
-            reference = operation.handle  # type: ignore[union-attr]
+            reference = operation.handle
             return not isinstance(reference, int) or reference in self._handles
         if kind is Match or kind is Insert:
-            return self.promises.namespaces or operation.namespace is None  # type: ignore[union-attr]
+            return self.promises.namespaces or operation.namespace is None
         return True
 
-    def _ask(self, operation: Operation) -> Any:
+    def _ask(self, operation: Any) -> Any:
         """What has to come back; for an evict of the target's own choice, the size."""
-        oracle = self.oracle
-        match operation:
-            case Match(tokens, namespace):
-                return oracle.match_prefix(tokens, namespace)
-            case Insert(tokens, slots, namespace):
-                return oracle.insert_prefix(tokens, slots, namespace)
-            case Lock(reference):
-                return oracle.lock_handle(self._resolve(reference))
-            case Unlock(reference):
-                return oracle.lock_handle(self._resolve(reference), unlock=True)
-            case Evict(size):
-                if self.promises.eviction == "legal" and isinstance(oracle, Oracle):
-                    return oracle.check_evict(size)
-                return oracle.evict(size)
-            case Reset():
-                return oracle.reset()
+        # By type, the most frequent first: patterns would cost as much as the oracle.
+        oracle, kind = self.oracle, type(operation)
+        if kind is Match:
+            return oracle.match_prefix(operation.tokens, operation.namespace)
+        if kind is Insert:
+            return oracle.insert_prefix(operation.tokens, operation.slots, operation.namespace)
+        if kind is Lock:
+            return oracle.lock_handle(self._resolve(operation.handle))
+        if kind is Unlock:
+            return oracle.lock_handle(self._resolve(operation.handle), unlock=True)
+        if kind is Evict:
+            if self.promises.eviction == "legal" and isinstance(oracle, Oracle):
+                return oracle.check_evict(operation.size)
+            return oracle.evict(operation.size)
+        return oracle.reset()
 
     def _resolve(self, reference: int | str) -> object:
         if isinstance(reference, int):
             return self._handles[reference]
         return self._foreign if reference == FOREIGN else None
 
-    def _note(self, index: int, operation: Operation, expected: Any) -> None:
+    def _note(self, index: int, operation: Any, expected: Any) -> None:
         """Remember what later operations may name; compares handles on the way."""
-        match operation:
-            case Match():
-                handle = expected[0]
-                self._handles[index] = handle
-                if self.divergence is None and self.promises.value_handles:
-                    self._judge_handle(index, handle)
-                self._first_match.setdefault(handle, index)
-                self._latest_of_length[handle.cached_len] = index
-            case Lock(int(match)) if self._handles[match].cached_len:
-                self._locks[self._first_match[self._handles[match]]] += 1
-            case Unlock(int(match)) if self._handles[match].cached_len:
-                first = self._first_match[self._handles[match]]
-                self._locks[first] -= 1
+        kind = type(operation)
+        if kind is Match:
+            handle = expected[0]
+            self._handles[index] = handle
+            if self.divergence is None and self.promises.value_handles:
+                self._judge_handle(index, handle)
+            self._first_match.setdefault(handle, index)
+            self._latest_of_length[handle.cached_len] = index
+        elif (kind is Lock or kind is Unlock) and isinstance(operation.handle, int):
+            handle = self._handles[operation.handle]
+            if handle.cached_len:
+                first = self._first_match[handle]
+                self._locks[first] += 1 if kind is Lock else -1
                 if not self._locks[first]:
                     del self._locks[first]
 

@@ -13,6 +13,7 @@ from kvref.configuration import Configuration
 from kvref.divergence import DivergenceKind
 from kvref.isolated import TargetProcess
 from kvref.target import TargetFactory
+from kvref.targets.kvgpu import naive
 from tests.kvref.oracle_target import OracleTarget, judge_of
 from tests.kvref.wrong_targets import ForgetsRecency, lru_only, right
 
@@ -116,3 +117,9 @@ def test_an_interrupted_run_is_counted_and_its_timer_stopped():
     assert totals.runs == 0
     assert totals.operations > 0
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+
+
+def test_a_manager_that_takes_any_handle_takes_a_foreign_one():
+    failures, totals = runs(naive, 0, 150)
+    assert not any(failures)
+    assert totals.accepted > totals.refused > 0
