@@ -71,12 +71,15 @@ def require_vector(
     dtypes: tuple[torch.dtype, ...],
     devices: tuple[torch.device, ...] = (_CPU,),
 ) -> None:
-    """`require_tensor` for shape [n], at about a microsecond where all is well."""
+    """`require_tensor` for shape [n], at about a microsecond where all is well.
+
+    `devices` always has the CPU, for which torch has a cheaper question.
+    """
     if (
         not isinstance(value, torch.Tensor)
         or value.dtype not in dtypes
         or value.dim() != 1
-        or value.device not in devices
+        or not (value.is_cpu or value.device in devices)
         or value.layout != torch.strided
     ):
         require_tensor(argument, value, dtypes=dtypes, shape=(None,), devices=devices)

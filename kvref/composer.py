@@ -67,17 +67,19 @@ class Composer:
     def __init__(self, random: Random, judge: Judge) -> None:
         self._random = random
         self._judge = judge
-        self._configuration = judge.configuration
+        self._configuration = configuration = judge.configuration
         pages = judge.configuration.num_pages
         self.length = random.randint(20, 120) if pages < 50 else random.randint(200, 500)
         # Pages of a sequence. Long ones cost time and find nothing that short ones do not.
         longest = max(3, min(pages // 2, 24, 48 // judge.configuration.page_size))
         self._reach = random.randint(2, longest)
-        self._alphabet = random.choice(_ALPHABETS)
+        alphabet = random.choice(_ALPHABETS)
+        # Tails are cut from it, which costs less than to draw each token.
+        self._letters = tuple(random.choices(alphabet, k=4 * self._reach * configuration.page_size))
         spaces = random.choice(_NAMESPACES)
         self._namespaces = spaces if judge.promises.namespaces else (None,)
         self._carried: tuple[Carried, ...] = ("int64", "int64", "int64-strided")
-        if max(map(abs, self._alphabet)) < 2**31:
+        if max(map(abs, alphabet)) < 2**31:
             self._carried += ("int32", "int32-strided")
         self._sequences: list[tuple[int, ...]] = [()]
         self._matches: list[int] = []
@@ -115,8 +117,9 @@ class Composer:
         added = self._below(self._reach + 1) * size + self._choice((0, 0, 0, 1, size - 1))
         if random.random() < 0.3:
             added = 0
-        tail = random.choices(self._alphabet, k=added)
-        tokens = (*earlier[:kept], *tail)[: self._reach * 2 * size]
+        start = self._below(len(self._letters) - added)
+        tail = self._letters[start : start + added]
+        tokens = (earlier[:kept] + tail)[: self._reach * 2 * size]
         self._sequences.append(tokens)
         return tokens
 

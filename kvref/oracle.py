@@ -256,11 +256,11 @@ class Oracle:
     def _walk(self, tokens: Sequence[int], namespace: str | None) -> list[Page]:
         path: list[Page] = []
         page = self._roots.get(namespace)
-        size = self.page_size
+        size, tokens = self.page_size, tuple(tokens)
         for start in range(0, len(tokens) - size + 1, size):
             if page is None:
                 break
-            page = self._table.get((page, tuple(tokens[start : start + size])))
+            page = self._table.get((page, tokens[start : start + size]))
             if page is not None:
                 path.append(page)
         return path

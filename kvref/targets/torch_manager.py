@@ -66,7 +66,10 @@ class TorchTarget:
     ) -> tuple[Any, list[int]]:
         """The handle, and the slots as a list; the tensors are overwritten afterwards."""
         buffer, input_ids = _tokens(tokens, carried)
-        handle, indices = self.manager.match_prefix(input_ids, **self._keyword(namespace))
+        if self._namespaces:
+            handle, indices = self.manager.match_prefix(input_ids, namespace=namespace)
+        else:
+            handle, indices = self.manager.match_prefix(input_ids)
         buffer.fill(_JUNK)
         return handle, _read(indices, self._index_dtype)
 
@@ -82,7 +85,11 @@ class TorchTarget:
         buffer, input_ids = _tokens(tokens, carried)
         places = np.array(slots, dtype=self._numpy_dtype)
         indices = torch.from_numpy(places)
-        already: int = self.manager.insert_prefix(input_ids, indices, **self._keyword(namespace))
+        already: int
+        if self._namespaces:
+            already = self.manager.insert_prefix(input_ids, indices, namespace=namespace)
+        else:
+            already = self.manager.insert_prefix(input_ids, indices)
         buffer.fill(_JUNK)
         places.fill(_JUNK)
         return already
@@ -116,9 +123,6 @@ class TorchTarget:
             self._other.insert_prefix(page, page.to(self._index_dtype))
         return self._other.match_prefix(torch.arange(self._page_size))[0]
 
-    def _keyword(self, namespace: str | None) -> dict[str, str | None]:
-        return {"namespace": namespace} if self._namespaces else {}
-
 
 def _tokens(tokens: Sequence[int], carried: Carried) -> tuple[npt.NDArray[Any], torch.Tensor]:
     """The tokens as a tensor, and the buffer that it is a view of (numpy is the faster side)."""
@@ -128,7 +132,7 @@ def _tokens(tokens: Sequence[int], carried: Carried) -> tuple[npt.NDArray[Any], 
         return buffer, torch.from_numpy(buffer)
     buffer = np.full(2 * len(tokens), _JUNK, dtype=dtype)
     buffer[::2] = tokens
-    return buffer, torch.from_numpy(buffer)[::2]
+    return buffer, torch.from_numpy(buffer[::2])
 
 
 class WrongTensor(Exception):
@@ -142,10 +146,13 @@ def _read(indices: torch.Tensor, dtype: torch.dtype) -> list[int]:
             f"a {indices.dtype} tensor of {indices.dim()} dimensions came back, where {dtype} and "
             "one dimension are due"
         )
-    values: list[int] = indices.tolist()
+    if indices.is_cpu:  # through numpy, which is the faster side
+        array = indices.numpy()
+        values: list[int] = array.tolist()
+        if values:
+            array.fill(_JUNK)
+        return values
+    values = indices.tolist()
     if values:
-        if indices.device.type == "cpu":
-            indices.numpy().fill(_JUNK)
-        else:
-            indices.fill_(_JUNK)
+        indices.fill_(_JUNK)
     return values
