@@ -221,13 +221,18 @@ class Oracle:
 
     def nodes(self) -> list[NodeView]:
         """Every node, in any order; changes nothing."""
-        return [
-            NodeView(
-                page.namespace, _prefix(page), tuple(_slots_of(self._node_of(page))), page.locks
-            )
-            for page in self._table.values()
-            if page.node_ends
-        ]
+        views = []
+        prefixes: dict[Page, tuple[int, ...]] = {}
+        slots: dict[Page, tuple[int, ...]] = {}  # of the node, down to the page
+        for page in self._table.values():  # a parent stands before its children
+            above = page.parent
+            assert above is not None
+            prefixes[page] = prefixes.get(above, ()) + page.tokens
+            same_node = above in slots and not above.node_ends
+            slots[page] = (slots[above] if same_node else ()) + page.slots
+            if page.node_ends:
+                views.append(NodeView(page.namespace, prefixes[page], slots[page], page.locks))
+        return views
 
     def recompute(self) -> None:
         """Derive all that is kept from the table alone; AssertionError if it differs."""
@@ -328,12 +333,3 @@ class Oracle:
 
 def _slots_of(pages: Sequence[Page]) -> list[int]:
     return [slot for page in pages for slot in page.slots]
-
-
-def _prefix(page: Page) -> tuple[int, ...]:
-    tokens: list[tuple[int, ...]] = []
-    above: Page | None = page
-    while above is not None:
-        tokens.append(above.tokens)
-        above = above.parent
-    return tuple(token for run in reversed(tokens) for token in run)
