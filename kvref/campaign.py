@@ -21,7 +21,7 @@ __all__ = ["LOOK_EVERY", "Failure", "Totals", "campaign", "start_isolated", "sta
 
 LOOK_EVERY = 256
 """Structure, integrity and the oracle's recount are looked at after so many operations of a run,
-before its locks are given back, and at its end: a look costs as much as twenty operations."""
+before its locks are given back, and at its end: a look costs as much as about ten operations."""
 
 Start = Callable[[Configuration], Executor]
 """Gives the executor of a new, empty target."""

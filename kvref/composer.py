@@ -96,7 +96,7 @@ class Composer:
         while len(self._judge.operations) < self.length or self._queued:
             yield self._queued.pop() if self._queued else self._choice(self._rules)()
 
-    # Two thirds of the time of `Random.randrange` and `choice` go into checks and exactness.
+    # Cheaper than `Random.randrange` and `choice`, and exact enough for choosing among a few.
 
     def _below(self, limit: int) -> int:
         """From 0 to `limit` - 1."""

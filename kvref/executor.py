@@ -107,7 +107,7 @@ class LocalExecutor:
             return from_exception(error)
 
     def _run(self, index: int, operation: Any) -> Answer:
-        # By type and not by pattern, which would cost as much as a small match.
+        # By type and not by pattern, the most frequent first: this runs once an operation.
         target, kind = self._target, type(operation)
         if kind is Match:
             handle, slots = target.match_prefix(

@@ -157,7 +157,7 @@ class Judge:
 
     def _ask(self, operation: Any) -> Any:
         """What has to come back; for an evict of the target's own choice, the size."""
-        # By type, the most frequent first: patterns would cost as much as the oracle.
+        # By type and not by pattern, the most frequent first: this runs once an operation.
         oracle, kind = self.oracle, type(operation)
         if kind is Match:
             return oracle.match_prefix(operation.tokens, operation.namespace)

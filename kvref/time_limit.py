@@ -19,8 +19,8 @@ class TimeLimit:
     """Interrupts calls that take longer than `seconds` of wall time.
 
     From `open` to `close` an interval timer ticks, and a tick that comes after the deadline of
-    the call in progress raises in it: setting a timer for each call would cost more than most
-    calls. Only the main thread gets signals, and only while it runs Python or waits for a lock;
+    the call in progress raises in it: setting a timer for each call would cost more than a small
+    call. Only the main thread gets signals, and only while it runs Python or waits for a lock;
     somebody else may have taken the signal (pytest-timeout). `available` says whether the limit
     is in force. Where it is not, judge the target in a process of its own.
     """

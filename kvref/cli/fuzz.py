@@ -83,8 +83,8 @@ def fuzz(
                         type(failure.divergence.operation).__name__,
                     )
                     found[kind] += 1
-                    path = write(out, target, failure)
-                    _report(console, target + options, failure, path, in_full=found[kind] == 1)
+                    where = _keep(out, target, failure)
+                    _report(console, target + options, failure, where, in_full=found[kind] == 1)
                 show(time.monotonic() - began)
                 if _enough(limits, totals, found, time.monotonic() - began):
                     break
@@ -168,16 +168,24 @@ def _options(limits: Limits, isolate: bool, look_every: int) -> str:
     )
 
 
-def _report(console: Console, how: str, failure: Failure, path: Path, *, in_full: bool) -> None:
+def _keep(out: Path, target: str, failure: Failure) -> str:
+    """Write it to its file; says where, or why not, so that a full disk ends no campaign."""
+    try:
+        return f"written to {write(out, target, failure)}, and as a program beside it (.py)"
+    except OSError as error:
+        return f"NOT written: {error}"
+
+
+def _report(console: Console, how: str, failure: Failure, where: str, *, in_full: bool) -> None:
     """The difference, how to have it again, and the end of the program; a twin in one line."""
     again = f"kvref fuzz {how} --seed {failure.seed} --run {failure.run}"
     if not in_full:
-        console.print(f"once more: {failure.divergence.kind.value}, {again}, {path}", markup=False)
+        console.print(f"once more: {failure.divergence.kind.value}, {again}, {where}", markup=False)
         return
     console.print("\n[bold red]DIFFERENCE[/bold red] ", end="")
     console.print(str(failure.divergence), markup=False)
     console.print(f"  run again: {again}", markup=False)
-    console.print(f"  written to {path}, and as a program beside it (.py)", markup=False)
+    console.print(f"  {where}", markup=False)
     console.print(
         f"  the program ends ({len(failure.operations)} operations in all):", markup=False
     )

@@ -67,6 +67,17 @@ class TestFuzz:
         difference = re.search(r"(?s)DIFFERENCE.*?\n  run again", text).group()
         assert difference in text_again
 
+    def test_a_file_that_cannot_be_written_ends_no_campaign(self, kvref, monkeypatch):
+        def full(*_: object) -> None:
+            raise OSError("disk full")
+
+        monkeypatch.setattr(fuzz_command, "write", full)
+        text = kvref(
+            "fuzz", WRONG + "ForgetsRecency", "--seed", "3", "--max-failures", "2", status=1
+        )
+        assert text.count("NOT written: disk full") == 2
+        assert "found 2:" in text
+
     def test_it_stops_after_so_many_failures(self, kvref):
         arguments = ("fuzz", WRONG + "ForgetsRecency", "--seed", "3", "--ops", "100000")
         assert "found 1:" in kvref(*arguments, "--max-failures", "1", status=1)
