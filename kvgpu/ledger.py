@@ -39,7 +39,7 @@ class _Inspection:
 
     def __init__(self, steps: RequestSteps) -> None:
         self.steps = steps
-        self.running = steps.running_by_row()
+        self.running = steps.running
         self.nodes = set(steps.core.nodes())
 
     def run(self) -> None:

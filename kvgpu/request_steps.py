@@ -53,6 +53,7 @@ class RequestSteps:
         page_table: the rows of the running requests.
         page_size: in slots.
         max_len: tokens that a request may have slots for.
+        running: the running requests by their rows, in the order in which they began.
     """
 
     def __init__(
@@ -69,16 +70,11 @@ class RequestSteps:
         self.page_table = page_table
         self.page_size = core.page_size
         self.max_len = max_len
-        # By row. A dict of what runs, in the order in which it began.
-        self._running: dict[int, Request] = {}
+        self.running: dict[int, Request] = {}
 
     def pages_for(self, num_tokens: int) -> int:
         """Pages that hold so many tokens."""
         return -(-num_tokens // self.page_size)
-
-    def running_by_row(self) -> dict[int, Request]:
-        """The running requests by their rows, in the order in which they began; a copy."""
-        return self._running.copy()
 
     # Admission, growth
 
@@ -112,7 +108,7 @@ class RequestSteps:
         self.page_table.write(request.row, len(matched), fresh)
         request.cached_len = request.stored_len = cached_len
         request.extended_len = end
-        self._running[request.row] = request
+        self.running[request.row] = request
 
     def grow(self, request: Request, needed: int) -> None:
         """Take `needed` more pages for a request, before its `extended_len` moves.
@@ -127,7 +123,7 @@ class RequestSteps:
     def require_row(self) -> None:
         """Refuse where every row is taken."""
         if not self.page_table.num_free_rows:
-            raise TooManyRequests(len(self._running))
+            raise TooManyRequests(len(self.running))
 
     def take_pages(
         self, needed: int, keeping: MatchPlan | None = None
@@ -267,13 +263,24 @@ class RequestSteps:
         """Give lock and row back. Cannot fail."""
         self.unlock(request)
         self.page_table.give_back_row(request.row)
-        del self._running[request.row]
+        del self.running[request.row]
         request.forget(state)
 
     def unlock(self, request: Request) -> None:
         """Give the one lock of a request back. Cannot fail."""
         if request.node is not None:
             self.core.unlock_path(request.node)
+
+    def flush(self) -> None:
+        """Give all cached pages back.
+
+        Raises:
+            CacheInUse: a request has some of it locked; and nothing has changed.
+        """
+        plan = self.core.plan_reset()
+        self.give_back(self.pages_of(plan.slots))
+        # From here on nothing can fail.
+        self.core.apply_reset(plan)
 
     # Pages
 

@@ -22,7 +22,7 @@ from kvgpu.request_steps import RequestSteps
 __all__ = ["RequestManager"]
 
 
-class RequestManager(RequestSteps):
+class RequestManager:
     """Admits requests, and keeps every page in exactly one place: free, cached, or a request's.
 
     It owns the cache manager, the storage and all pages from now on: nobody else inserts, locks
@@ -35,10 +35,11 @@ class RequestManager(RequestSteps):
         allocator, page_table: made here; to look at.
         page_size: in slots.
         max_len: tokens that a request may have slots for.
+        steps: where pages and locks go; to be called by the holder of its mutex alone.
     """
 
-    request_class: type[Request] = Request
-    """What `begin` makes; a subclass may name another."""
+    steps_class: type[RequestSteps] = RequestSteps
+    """What makes `steps`; a subclass may name another."""
 
     def __init__(
         self,
@@ -63,21 +64,19 @@ class RequestManager(RequestSteps):
         core, mutex = _host_side(manager, kv_cache)
         page_size, num_slots = kv_cache.page_size, kv_cache.num_pages * kv_cache.page_size
         max_len = num_slots if max_len is None else require_size("max_len", max_len, minimum=1)
-        super().__init__(
-            core,
-            mutex,
-            PageAllocator(kv_cache.num_pages, page_size),
-            PageTable(max_requests, max_len, page_size, kv_cache.device),
-            max_len,
-        )
         self.manager = manager
         self.kv_cache = kv_cache
+        self.page_size = page_size
+        self.max_len = max_len
+        self.allocator = PageAllocator(kv_cache.num_pages, page_size)
+        self.page_table = PageTable(max_requests, max_len, page_size, kv_cache.device)
+        self.steps = self.steps_class(core, mutex, self.allocator, self.page_table, max_len)
 
     @property
     def running(self) -> tuple[Request, ...]:
         """The requests that run now."""
-        with self.mutex:
-            return tuple(self._running.values())
+        with self.steps.mutex:
+            return tuple(self.steps.running.values())
 
     @property
     def num_free_pages(self) -> int:
@@ -87,8 +86,9 @@ class RequestManager(RequestSteps):
     @property
     def num_available_pages(self) -> int:
         """Free and evictable pages together."""
-        with self.mutex:
-            return self.allocator.num_free_pages + self.core.evictable_size // self.page_size
+        with self.steps.mutex:
+            evictable_pages = self.steps.core.evictable_size // self.page_size
+            return self.allocator.num_free_pages + evictable_pages
 
     def begin(
         self,
@@ -120,11 +120,11 @@ class RequestManager(RequestSteps):
             raise InvalidValue("input_ids", f"length {len(tokens)}", f"1 to {self.max_len}")
         if max_tokens is not None:
             require_size("max_tokens", max_tokens, minimum=1)
-        request = self.request_class(self, namespace, tokens)
+        request = Request(self.steps, namespace, tokens)
         aligned_len = (len(tokens) - 1) // self.page_size * self.page_size
         data = request.tokens[:aligned_len].tobytes()
-        with self.mutex:
-            self.admit(request, data, max_tokens)
+        with self.steps.mutex:
+            self.steps.admit(request, data, max_tokens)
         return request
 
     def flush(self) -> None:
@@ -133,11 +133,8 @@ class RequestManager(RequestSteps):
         Raises:
             CacheInUse: a running request uses some of it.
         """
-        with self.mutex:
-            plan = self.core.plan_reset()
-            self.give_back(self.pages_of(plan.slots))
-            # From here on nothing can fail.
-            self.core.apply_reset(plan)
+        with self.steps.mutex:
+            self.steps.flush()
 
     def upload(self, batch: Sequence[Request]) -> StepInput:
         """Send the device all that a step needs to know, in one copy; nothing waits.
@@ -155,12 +152,13 @@ class RequestManager(RequestSteps):
         for request in batch:
             if not isinstance(request, Request):
                 raise InvalidType("batch", describe(request), "requests")
-        with self.mutex:
+        with self.steps.mutex:
+            running = self.steps.running
             for request in batch:
                 request.require_running()
+                if running.get(request.row) is not request:
+                    raise InvalidValue("batch", "another manager's request", "requests of this one")
             rows = [request.row for request in batch]
-            if any(self._running.get(request.row) is not request for request in batch):
-                raise InvalidValue("batch", "a request of another manager", "requests of this one")
             if len(set(rows)) < len(rows):
                 raise InvalidValue("batch", "a request twice", "each request once")
             return self.page_table.upload(
@@ -178,8 +176,8 @@ class RequestManager(RequestSteps):
                 request says. Never while all is well.
         """
         self.manager.check_integrity()
-        with self.mutex:
-            ledger.check(self)
+        with self.steps.mutex:
+            ledger.check(self.steps)
 
 
 def _host_side(manager: Any, kv_cache: Any) -> tuple[HostCore, AbstractContextManager[bool]]:
