@@ -103,15 +103,11 @@ class RequestOracle:
         left = len(tokens) - len(matched)
         count = left if max_tokens is None else min(left, max_tokens)
         pages = self._pages(count)
-        # Its own prefix will be locked, so it is not there to be evicted.
-        evictable = self._evictable() - self._unlocked(matched)
-        if pages > self.ledger.num_free + evictable:
+        free, evictable = self.room(matched)
+        if pages > free + evictable:
             if self._refused_begin_matches:
                 self.cache.match_prefix(looked_up, namespace)
-            refuse(
-                RefusalKind.NO_ROOM,
-                needed=pages, free=self.ledger.num_free, evictable=evictable,
-            )  # fmt: skip
+            refuse(RefusalKind.NO_ROOM, needed=pages, free=free, evictable=evictable)
         request = Request(number, tokens, namespace)
         request.handle, request.row = self.cache.match_prefix(looked_up, namespace)
         self.cache.lock_handle(request.handle)
@@ -127,12 +123,9 @@ class RequestOracle:
         if count < 1 or length + count > self.max_len:
             refuse(RefusalKind.VALUE)
         pages = self._pages(length + count) - self._pages(length)
-        evictable = self._evictable()
-        if pages > self.ledger.num_free + evictable:
-            refuse(
-                RefusalKind.NO_ROOM,
-                needed=pages, free=self.ledger.num_free, evictable=evictable,
-            )  # fmt: skip
+        free, evictable = self.room()
+        if pages > free + evictable:
+            refuse(RefusalKind.NO_ROOM, needed=pages, free=free, evictable=evictable)
         return self._need(count, pages)
 
     def evict(self, missing: int) -> list[int]:
@@ -224,6 +217,17 @@ class RequestOracle:
 
     # --------------------------------------------------------------- looking, not touching
 
+    def room(self, matched: Sequence[int] = ()) -> tuple[int, int]:
+        """Pages that are free, and evictable beside those of the slots that were matched.
+
+        What a request matched is about to be locked, so it is not there to be evicted for it.
+        """
+        evictable = self.cache.evictable_size // self._size
+        if isinstance(self.cache, Oracle):
+            pages = [self.cache.page_at(slot) for slot in matched[:: self._size]]
+            evictable -= sum(1 for page in pages if page is not None and page.locks == 0)
+        return self.ledger.num_free, evictable
+
     def running(self) -> list[Request]:
         """The requests that run."""
         return [request for request in self.requests.values() if request.running]
@@ -280,13 +284,3 @@ class RequestOracle:
     def _pages_of(self, slots: Sequence[int]) -> list[int]:
         """The pages of slots that begin with a page and go page by page."""
         return [slot // self._size for slot in slots[:: self._size]]
-
-    def _evictable(self) -> int:
-        return self.cache.evictable_size // self._size
-
-    def _unlocked(self, slots: Sequence[int]) -> int:
-        """How many of the cached pages with these slots are not locked."""
-        if isinstance(self.cache, NaiveOracle):
-            return 0
-        pages = [self.cache.page_at(slot) for slot in slots[:: self._size]]
-        return sum(1 for page in pages if page is not None and page.locks == 0)
