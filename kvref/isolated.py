@@ -14,6 +14,7 @@ import os
 import signal
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
+from time import monotonic, sleep
 from typing import Any, TypeVar
 
 import msgspec
@@ -112,15 +113,25 @@ class TargetProcess:
         return ours
 
     def _end(self) -> str:
-        """Wait for the child's end, and say how it came."""
+        """Wait for the child's end, or bring it about, and say how it came."""
         process, connection = self._process, self._connection
         self._process = self._connection = None
         assert process is not None
         assert connection is not None
+        # `exitcode` asks the system. A join with a timeout would wait for ever where the child
+        # has closed all that it had open: that is how multiprocessing tells that it ended.
+        deadline = monotonic() + self.seconds
+        while process.exitcode is None and monotonic() < deadline:
+            sleep(0.001)
+        ran_on = process.exitcode is None
+        if ran_on:
+            process.kill()
         process.join()
         connection.close()
         code = process.exitcode or 0
         process.close()
+        if ran_on:
+            return "killed, since it had closed its pipe and ran on"
         if code >= 0:
             return f"exit status {code}"
         with contextlib.suppress(ValueError):

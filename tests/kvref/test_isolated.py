@@ -49,7 +49,7 @@ def judged(process: TargetProcess, *operations) -> Judge:
 
 @pytest.fixture
 def process(request):
-    hangs = request.param in ("BusyLoop", "Deadlock", "Swallows")
+    hangs = request.param in ("BusyLoop", "Deadlock", "Swallows", "HangsUp")
     process = TargetProcess(WRONG + request.param, 0.4 if hangs else 10.0)
     yield process
     process.close()
@@ -75,6 +75,11 @@ def test_a_right_target_is_judged_by_all_laws_and_one_process_serves_many_runs(p
         ("Swallows", DivergenceKind.HANG, "nothing within 0.4 s"),
         ("Exits", DivergenceKind.CRASH, "the process ended: exit status 7"),
         ("Segfaults", DivergenceKind.CRASH, "the process ended: SIGSEGV"),
+        (
+            "HangsUp",
+            DivergenceKind.CRASH,
+            "the process ended: killed, since it had closed its pipe and ran on",
+        ),
         ("SysExits", DivergenceKind.CRASH, "the process ended: sys.exit(0)"),
         ("SlotsAsTuple", DivergenceKind.MALFORMED, "a tuple: (0, 1)"),
     ],
