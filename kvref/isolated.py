@@ -21,7 +21,7 @@ import msgspec
 
 from kvref.answers import Answer, Died, Hung, Malformed, from_exception
 from kvref.configuration import Configuration
-from kvref.executor import LocalExecutor
+from kvref.executor import LocalExecutor, Sizes
 from kvref.operations import Operation
 from kvref.oracle import NodeView
 from kvref.registry import find
@@ -42,10 +42,6 @@ class _Call(msgspec.Struct, frozen=True, tag=True):
     operation: Operation
 
 
-class _Sizes(msgspec.Struct, frozen=True, tag=True):
-    pass
-
-
 class _Integrity(msgspec.Struct, frozen=True, tag=True):
     pass
 
@@ -63,7 +59,7 @@ class _Same(msgspec.Struct, frozen=True, tag=True):
     other: int
 
 
-_Request = _New | _Call | _Sizes | _Integrity | _Nodes | _Fingerprint | _Same
+_Request = _New | _Call | _Integrity | _Nodes | _Fingerprint | _Same
 
 
 class TargetProcess:
@@ -142,6 +138,8 @@ class TargetProcess:
 class IsolatedExecutor:
     """One run of a target in a `TargetProcess`, which the caller owns and closes."""
 
+    limited = True
+
     def __init__(self, process: TargetProcess, configuration: Configuration) -> None:
         self._process = process
         self._lost: Hung | Died | None = None
@@ -151,15 +149,11 @@ class IsolatedExecutor:
             if self._lost is None:
                 raise CannotBuild(configuration, started)
 
-    def call(self, index: int, operation: Operation) -> Answer:
-        """Run the operation number `index`."""
-        answer: Answer = self._ask(_Call(index, operation), Answer)
-        return answer
-
-    def sizes(self) -> tuple[int, int] | Answer:
-        """Evictable and protected size after the last operation."""
-        answer: tuple[int, int] | Answer = self._ask(_Sizes(), tuple[int, int] | Answer)
-        return answer
+    def call(self, index: int, operation: Operation) -> tuple[Answer, Sizes]:
+        """Run the operation number `index`; its answer, and the sizes after it."""
+        answers: tuple[Answer, Sizes] | Answer
+        answers = self._ask(_Call(index, operation), tuple[Answer, Sizes])
+        return answers if isinstance(answers, tuple) else (answers, answers)
 
     def integrity(self) -> Answer:
         """The target's own check."""
@@ -229,8 +223,6 @@ def _answer(executor: LocalExecutor, request: _Request) -> Any:
     match request:
         case _Call(index, operation):
             return executor.call(index, operation)
-        case _Sizes():
-            return executor.sizes()
         case _Integrity():
             return executor.integrity()
         case _Nodes():

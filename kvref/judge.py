@@ -13,7 +13,7 @@ from typing import Any
 from kvref.answers import Answer, Died, Hung, Malformed, Raised, Returned
 from kvref.configuration import Configuration
 from kvref.divergence import Divergence, DivergenceKind
-from kvref.executor import Executor
+from kvref.executor import Executor, Sizes
 from kvref.legal_eviction import follow
 from kvref.naive_oracle import NaiveOracle
 from kvref.operations import (
@@ -123,10 +123,12 @@ class Judge:
             self._judge_refusal(index, operation, refused.refusal)
         else:
             self.accepted += 1
-            self._judge_answer(operation, expected, self._executor.call(index, operation))
+            answer, sizes = self._executor.call(index, operation)
+            self._judge_answer(operation, expected, answer)
             self._note(index, operation, expected)
-        self.judged["answers-in-time"] += 1
-        self._judge_sizes()
+            self._judge_sizes(sizes)
+        if self._executor.limited:
+            self.judged["answers-in-time"] += 1
         if len(self.operations) % self._look_every == 0:
             self.look()
         return self.divergence
@@ -203,34 +205,35 @@ class Judge:
         if not isinstance(answer, Returned):
             self._diverge(_KIND.REFUSED, "accepts", "accepted", answer)
             return
-        got = answer.value
-        match operation:
-            case Match():
-                handle, slots = expected
-                assert isinstance(got, list)
-                self.judged["match-length"] += 1
-                length = handle.cached_len
-                if answer.cached_len != length or len(got) != length:
-                    self._diverge(
-                        _KIND.MATCH_LENGTH,
-                        "match-length",
-                        f"a handle of {length} tokens and {length} slots",
-                        f"a handle of {answer.cached_len} tokens and {len(got)} slots",
-                    )
-                self._equal(_KIND.MATCH_SLOTS, "match-slots", slots, got)
-            case Insert():
-                self._equal(_KIND.ALREADY_CACHED, "already-cached", expected, got)
-            case Evict() if self.promises.eviction == "legal" and isinstance(self.oracle, Oracle):
+        # By type and not by pattern, the most frequent first: this runs once an operation.
+        got, kind = answer.value, type(operation)
+        if kind is Match:
+            handle, slots = expected
+            assert isinstance(got, list)
+            self.judged["match-length"] += 1
+            length = handle.cached_len
+            if answer.cached_len != length or len(got) != length:
+                self._diverge(
+                    _KIND.MATCH_LENGTH,
+                    "match-length",
+                    f"a handle of {length} tokens and {length} slots",
+                    f"a handle of {answer.cached_len} tokens and {len(got)} slots",
+                )
+            self._equal(_KIND.MATCH_SLOTS, "match-slots", slots, got)
+        elif kind is Insert:
+            self._equal(_KIND.ALREADY_CACHED, "already-cached", expected, got)
+        elif kind is Evict:
+            if self.promises.eviction == "legal" and isinstance(self.oracle, Oracle):
                 self.judged["legal-victims"] += 1
                 assert isinstance(got, list)
                 problem = follow(self.oracle, expected, got)
                 if problem is not None:
                     wanted = f"a legal choice for {expected} slots"
                     self._diverge(_KIND.VICTIMS, "legal-victims", wanted, f"{problem}: {got}")
-            case Evict():
+            else:
                 self._same_victims(_KIND.VICTIMS, "victims", expected, got)
-            case Reset():
-                self._same_victims(_KIND.RESET_SLOTS, "reset", expected, got)
+        elif kind is Reset:
+            self._same_victims(_KIND.RESET_SLOTS, "reset", expected, got)
 
     def _judge_refusal(self, index: int, operation: Operation, refusal: Refusal) -> None:
         unchanged = self.promises.refused_calls_change_nothing
@@ -238,7 +241,7 @@ class Judge:
         if isinstance(before, Answer):
             self._diverge(_KIND.STRUCTURE, "structure", "its fingerprint", before)
             return
-        answer = self._executor.call(index, operation)
+        answer, sizes = self._executor.call(index, operation)
         self.judged["refusals"] += 1
         if isinstance(answer, Returned | Malformed):
             result = answer.value if isinstance(answer, Returned) else answer
@@ -255,6 +258,7 @@ class Judge:
                     "the state before the call",
                     after if isinstance(after, Answer) else f"another one, after {answer}",
                 )
+        self._judge_sizes(sizes)
 
     def _right_error(self, refusal: Refusal, answer: Raised) -> bool:
         if self.promises.refusal_errors == "any":
@@ -265,10 +269,9 @@ class Judge:
             answer.kind is refusal.kind and refusal.fields.items() <= answer.fields.items()
         )
 
-    def _judge_sizes(self) -> None:
+    def _judge_sizes(self, got: Sizes) -> None:
         if self.divergence is None:
             self.judged["sizes"] += 1
-            got = self._executor.sizes()
             wanted = (self.oracle.evictable_size, self.oracle.protected_size)
             if got != wanted:
                 words = f"(evictable, protected) {wanted}"
