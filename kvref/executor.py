@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, TypeGuard, TypeVar
+from time import monotonic
+from typing import Any, Protocol, TypeVar
 
 from kvref.answers import Answer, Died, Hung, Malformed, Raised, Returned, from_exception, words
 from kvref.operations import FOREIGN, Evict, Insert, Lock, Match, Operation, Unlock
@@ -14,6 +15,7 @@ from kvref.time_limit import TimeLimit, TimeLimitExceeded
 __all__ = ["Executor", "LocalExecutor", "Sizes"]
 
 _R = TypeVar("_R")
+_INT = frozenset({int})
 
 Sizes = tuple[int, int] | Answer
 """Evictable and protected size, or what came in their place."""
@@ -55,7 +57,8 @@ class LocalExecutor:
         self._target = target
         # Asked once: the check of a protocol costs more than most operations.
         self._inspectable = target if isinstance(target, InspectableTarget) else None
-        self._limit = TimeLimit(seconds or 0.0)
+        self._seconds = seconds or 0.0
+        self._limit = TimeLimit(self._seconds)
         if seconds is not None:
             self._limit.open()
         self.limited = self._limit.available
@@ -67,8 +70,9 @@ class LocalExecutor:
         Both under one limit, since a second one would cost as much as many an operation. A
         target that hangs or exits is not asked for sizes: its answer stands in their place.
         """
-        limit = self._limit
-        outer = limit.begin()
+        # As `begin` and `end`, whose calls would cost as much as all else here.
+        outer = TimeLimit.deadline
+        TimeLimit.deadline = monotonic() + self._seconds if self.limited else None
         try:
             try:
                 try:
@@ -84,10 +88,10 @@ class LocalExecutor:
                 except BaseException as error:
                     return answer, self._failure(error)
             finally:
-                limit.end(outer)
+                TimeLimit.deadline = outer
         except TimeLimitExceeded:  # the tick came outside the two calls
-            limit.end(outer)
-            return (late := Hung(limit.seconds)), late
+            TimeLimit.deadline = outer
+            return (late := Hung(self._seconds)), late
 
     def integrity(self) -> Answer:
         """The target's own check: `Returned(None)` if it passed."""
@@ -127,7 +131,7 @@ class LocalExecutor:
 
     def _failure(self, error: BaseException) -> Hung | Died | Raised:
         if isinstance(error, TimeLimitExceeded):
-            return Hung(self._limit.seconds)
+            return Hung(self._seconds)
         if isinstance(error, SystemExit):  # or a target could end the campaign, with status 0
             return Died(f"sys.exit({error.code!r})")
         if isinstance(error, KeyboardInterrupt):
@@ -143,7 +147,7 @@ class LocalExecutor:
             )
             self._handles[index] = handle
             cached_len = getattr(handle, "cached_len", None)
-            if not _is_int(cached_len):
+            if type(cached_len) is not int:
                 return Malformed(f"a handle whose cached_len is {_short(cached_len)}")
             return _slots(slots, cached_len)
         if kind is Insert:
@@ -153,7 +157,8 @@ class LocalExecutor:
                 namespace=operation.namespace,
                 carried=operation.carried,
             )
-            return Returned(already) if _is_int(already) else Malformed(_short(already))
+            # An int itself: a bool or an element of a tensor is none.
+            return Returned(already) if type(already) is int else Malformed(_short(already))
         if kind is Lock or kind is Unlock:
             handle = self._resolve(operation.handle)
             if kind is Lock:
@@ -189,13 +194,8 @@ def _same(one: Any, other: Any) -> bool:
     return bool(one == other) and hash(one) == hash(other)
 
 
-def _is_int(value: object) -> TypeGuard[int]:
-    """An int itself: a bool or an element of a tensor is none."""
-    return type(value) is int
-
-
 def _slots(slots: object, cached_len: int | None = None) -> Returned | Malformed:
-    if type(slots) is list and set(map(type, slots)) <= {int}:
+    if type(slots) is list and _INT.issuperset(map(type, slots)):
         return Returned(slots, cached_len)
     return Malformed(_short(slots))
 
@@ -209,7 +209,9 @@ def _is_node(node: object) -> bool:
     return (
         (namespace is None or isinstance(namespace, str))
         and type(prefix) is type(slots) is tuple
-        and set(map(type, (*prefix, *slots, lock_count))) <= {int}
+        and type(lock_count) is int
+        and _INT.issuperset(map(type, prefix))
+        and _INT.issuperset(map(type, slots))
     )
 
 

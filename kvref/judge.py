@@ -81,6 +81,7 @@ class Judge:
         self.skipped: list[int] = []
         self.judged: Counter[str] = Counter()
         self._executor = executor
+        self._limited = executor.limited
         self._look_every = look_every
         self._handles: dict[int, Handle] = {}
         self._first_match: dict[Handle, int] = {}  # handles are counted by their first match
@@ -127,7 +128,7 @@ class Judge:
             self._judge_answer(operation, expected, answer)
             self._note(index, operation, expected)
             self._judge_sizes(sizes)
-        if self._executor.limited:
+        if self._limited:
             self.judged["answers-in-time"] += 1
         if len(self.operations) % self._look_every == 0:
             self.look()
