@@ -31,10 +31,13 @@ def test_an_evict_planned_beside_a_match_takes_what_one_after_its_lock_does(page
         for walk in (planned, ordered):
             for _ in range(40):
                 walk.step()
-        tokens, namespace = planned.prompt()
-        tokens = tokens[: len(tokens) // page_size * page_size]
         core = planned.manager.core
-        keeping = core.plan_match(namespace, tokens.numpy().tobytes())
+        for _ in range(20):  # until one finds something, mostly
+            tokens, namespace = planned.prompt()
+            tokens = tokens[: len(tokens) // page_size * page_size]
+            keeping = core.plan_match(namespace, tokens.numpy().tobytes())
+            if keeping.node is not None:
+                break
         unlocked = core.unlocked_size(keeping)
         before = picture(planned.manager)
 
