@@ -465,7 +465,7 @@ def test_a_pool_that_cannot_be_read_after_a_refusal():
 def test_every_law_is_judged_on_the_right_life():
     judge = judge_of(
         wrong.right(FOUR), *DONE, Begin((0, 1, 2)), Extend(3, 0), Commit(3), Preempt(3), Flush(),
-        configuration=FOUR,
+        configuration=FOUR, seconds=10.0,
     )  # fmt: skip
     assert judge.divergence is None
     for law in REQUEST_LAWS:
