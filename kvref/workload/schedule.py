@@ -31,6 +31,7 @@ from kvref.requests.operations import (
     RequestOperation,
     Store,
 )
+from kvref.requests.run import Outcome
 from kvref.workload.mooncake import BLOCK_TOKENS, TracedRequest
 from kvref.workload.tokens import output_tokens, prompt_tokens
 
@@ -42,22 +43,18 @@ _LEAST_ROUND_MS = 20.0
 
 
 class Driven(Protocol):
-    """What the schedule talks to: the judge, as far as it needs it."""
-
-    def apply(self, operation: RequestOperation) -> Divergence | None:
-        """Apply one operation."""
+    """What the schedule talks to: a `kvref.requests.judge.RequestJudge`, as far as it needs it."""
 
     @property
     def count(self) -> int:
         """Operations applied so far: the number of the next one."""
 
     @property
-    def last_refused(self) -> bool:
-        """Whether the last operation had to be refused."""
+    def outcome(self) -> Outcome:
+        """What the latest one came to."""
 
-    @property
-    def last_matched(self) -> int:
-        """Tokens that the last begin found cached."""
+    def apply(self, operation: RequestOperation) -> Divergence | None:
+        """Apply one operation."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +73,7 @@ class Pace:
     in_flight: int = 16
     chunk: int = 4096
     decode_step: int = 16
-    commit_every: int = 8
+    commit_every: int = 32
     abort_share: float = 0.01
     seed: int = 0
 
@@ -209,12 +206,12 @@ class Schedule:
             )
             index = self._judge.count
             self._apply(Begin(tokens, max_tokens=self._pace.chunk))
-            if self._judge.last_refused:
+            if self._judge.outcome.refused:
                 self.counts.refused += 1
                 job.prompt = tokens  # it will ask again in the next round
                 return  # those behind it wait too, or it would starve
             self._waiting.popleft()
-            matched = self._judge.last_matched
+            matched = self._judge.outcome.matched
             self.counts.prompt_tokens += len(tokens)
             self.counts.matched_tokens += matched
             job.begun, job.rounds, job.ahead, job.prompt = index, 0, 0, ()
@@ -257,7 +254,7 @@ class Schedule:
         values = output_tokens(job.number, first, first + ahead)
         while True:
             self._apply(Extend(job.begun, count, values))
-            if not self._judge.last_refused:
+            if not self._judge.outcome.refused:
                 break
             self.counts.refused += 1
             youngest = self._running[-1]

@@ -5,6 +5,7 @@ from collections import Counter
 import pytest
 
 from kvref.divergence import Divergence, DivergenceKind
+from kvref.refusals import Refusal, RefusalKind
 from kvref.requests.operations import (
     Abort,
     Append,
@@ -16,6 +17,7 @@ from kvref.requests.operations import (
     Preempt,
     Store,
 )
+from kvref.requests.run import Outcome
 from kvref.workload.generate import generate
 from kvref.workload.mooncake import TracedRequest
 from kvref.workload.schedule import Pace, Schedule
@@ -29,8 +31,8 @@ class Engine:
         self.room = room
         self.differs_at = differs_at
         self.count = 0
-        self.last_refused = False
-        self.last_matched = 0
+        self.matched = 0
+        self.outcome = Outcome()
         self.operations = []
         self.live = {}  # begin -> [tokens known, ahead, slots, stored]
         self.ended = Counter()
@@ -39,14 +41,14 @@ class Engine:
     def apply(self, operation):
         index, self.count = self.count, self.count + 1
         self.operations.append(operation)
-        self.last_refused = False
+        self.outcome = Outcome(matched=self.matched)
         if index == self.differs_at:
             return Divergence(DivergenceKind.SIZES, "sizes", index, operation, "", "")
         match operation:
             case Begin(tokens, max_tokens=most):
                 slots = min(len(tokens), most)
                 if self.used + slots > self.room:
-                    self.last_refused = True
+                    self.outcome = Outcome(Refusal(RefusalKind.NO_ROOM))
                 else:
                     self.live[index] = [list(tokens), [], slots, 0]
             case Extend(request, count, ahead):
@@ -54,7 +56,7 @@ class Engine:
                 assert count > 0
                 assert len(ahead) == max(0, slots + count - len(known) - len(late))
                 if self.used + count > self.room:
-                    self.last_refused = True
+                    self.outcome = Outcome(Refusal(RefusalKind.NO_ROOM))
                 else:
                     state[2] += count
                     late += ahead
@@ -180,7 +182,7 @@ def test_a_difference_ends_the_replay():
 
 def test_the_share_found_cached_is_told():
     engine = Engine()
-    engine.last_matched = 64
+    engine.matched = 64
     _, counts = play([TracedRequest(0, 128, 1, (1,))], engine, abort_share=0)
     assert counts.hit_rate == 0.5
     assert Schedule(engine, [], pool_tokens=1).counts.hit_rate == 0
