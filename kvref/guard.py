@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from kvref.answers import Answer, Died, Hung, from_exception
+from kvref.answers import Answer, Died, Hung, Malformed, from_exception
 from kvref.time_limit import TimeLimit, TimeLimitExceeded
 
-__all__ = ["Guard"]
+__all__ = ["Guard", "NotAsDeclared"]
 
 _R = TypeVar("_R")
+
+
+class NotAsDeclared(Exception):
+    """Raised by what calls a target: what came back is not of the declared type; what it is."""
 
 
 class Guard:
@@ -37,6 +41,8 @@ class Guard:
             return Died(f"sys.exit({end.code!r})")
         except KeyboardInterrupt:
             raise
+        except NotAsDeclared as wrong:
+            return Malformed(str(wrong))
         except BaseException as error:  # a panic of a Rust extension is no Exception
             return from_exception(error)
 

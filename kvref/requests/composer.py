@@ -60,7 +60,7 @@ def draw_configuration(random: Random, promises: RequestPromises) -> RequestConf
         checked=promises.checked_inserts and random.random() < 0.7,
         max_requests=random.randint(1, 4) + 4 * large,
         max_len=None if random.random() < 0.7 else random.randint(1 + num_slots // 2, num_slots),
-        layers=random.choice((1, 1, 1, 2)),
+        layers=random.choice((1, 1, 1, 1, 2)),
         kv_heads=random.choice((1, 1, 2)),
         head_dim=random.choice((8, 8, 12)),
         dtype=random.choice(get_args(DType)),
@@ -176,10 +176,12 @@ class RequestComposer:
         request = self._oracle.requests[number]
         self._ended.append(number)
         self._prompts.append(tuple(request.tokens[: 2 * self._longest()]))
-        kind: type[Finish | Abort | Preempt] = self._choice((Finish, Finish, Abort, Preempt))
-        if kind is Preempt:
-            self._wait(request)
-        return kind(number)
+        if self._random.random() < 0.5:
+            return Finish(number)
+        if self._random.random() < 0.5:
+            return Abort(number)
+        self._wait(request)
+        return Preempt(number)
 
     def _wait(self, request: Request) -> None:
         tokens = tuple(request.tokens[: self._oracle.max_len])

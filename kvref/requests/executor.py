@@ -13,7 +13,7 @@ import msgspec
 
 from kvref.answers import Answer, Died, Hung, Malformed, Raised, Returned, short
 from kvref.executor import read_nodes
-from kvref.guard import Guard
+from kvref.guard import Guard, NotAsDeclared
 from kvref.oracle import NodeView
 from kvref.requests.operations import (
     Abort,
@@ -99,10 +99,6 @@ class RequestExecutor(Protocol):
         """Give back what the executor holds."""
 
 
-class _Malformed(Exception):
-    """What came back is not of the type that the interface names; the text says what it is."""
-
-
 class LocalRequestExecutor:
     """Runs the target in this process, under a time limit where one can be had.
 
@@ -121,19 +117,19 @@ class LocalRequestExecutor:
         self, index: int, operation: RequestOperation, tags: Sequence[int] = ()
     ) -> RequestAnswer:
         """Run the operation number `index`; a store stores `tags`."""
-        return self._guard(self._checked, self._run, index, operation, tags)  # type: ignore[return-value]
+        return self._guard(self._run, index, operation, tags)  # type: ignore[return-value]
 
     def pool(self) -> Pool | Answer:
         """The state of the pool."""
-        return self._guard(self._checked, self._pool)
+        return self._guard(self._pool)
 
     def row(self, request: int, start: int, stop: int) -> list[int] | Answer:
         """The slots of a running request."""
-        return self._guard(self._checked, self._row, self._requests[request], start, stop)
+        return self._guard(self._row, self._requests[request], start, stop)
 
     def read(self, slots: Sequence[int]) -> list[int | str] | Answer:
         """The tags in these slots, or words about what else is there."""
-        return self._guard(self._checked, self._read, slots)
+        return self._guard(self._read, slots)
 
     def check(self) -> Answer:
         """The target's own check: `Returned(None)` if it passed."""
@@ -160,12 +156,6 @@ class LocalRequestExecutor:
         self._guard.close()
 
     # ------------------------------------------------------------------- inside the guard
-
-    def _checked(self, function: Any, *args: Any) -> Any:
-        try:
-            return function(*args)
-        except _Malformed as malformed:
-            return Malformed(str(malformed))
 
     def _run(self, index: int, operation: Any, tags: Sequence[int]) -> Done:
         # By type and not by pattern, the most frequent first: this runs once an operation.
@@ -200,7 +190,7 @@ class LocalRequestExecutor:
             before = request.cached_len
             length = target.commit(request)
             if type(length) is not int:
-                raise _Malformed(short(length))
+                raise NotAsDeclared(short(length))
             cached, extended = _lengths(request)
             slots = self._row(request, before, extended)
             return Done(self._pool(), length, cached, extended, slots)
@@ -221,7 +211,7 @@ class LocalRequestExecutor:
         free = self._target.num_free_pages()
         if len(sizes) == 2 and type(sizes[0]) is type(sizes[1]) is type(free) is int:
             return Pool(sizes[0], sizes[1], free)
-        raise _Malformed(f"sizes {short(sizes)}, free pages {short(free)}")
+        raise NotAsDeclared(f"sizes {short(sizes)}, free pages {short(free)}")
 
     def _row(self, request: Any, start: int, stop: int) -> list[int]:
         return _ints(self._target.row(request, start, stop))
@@ -230,7 +220,7 @@ class LocalRequestExecutor:
         content: object = self._target.read(slots)
         if type(content) is list and set(map(type, content)) <= {int, str}:
             return content
-        raise _Malformed(short(content))
+        raise NotAsDeclared(short(content))
 
     def _evicted(self) -> list[int] | None:
         return None if self._victims is None else _ints(self._victims())
@@ -244,7 +234,7 @@ def _lengths(request: Any) -> tuple[int, int]:
     cached, extended = request.cached_len, request.extended_len
     if type(cached) is type(extended) is int:
         return cached, extended
-    raise _Malformed(
+    raise NotAsDeclared(
         f"a request with cached_len {short(cached)} and extended_len {short(extended)}"
     )
 
@@ -252,4 +242,4 @@ def _lengths(request: Any) -> tuple[int, int]:
 def _ints(values: Any) -> list[int]:
     if type(values) is list and set(map(type, values)) <= {int}:
         return values
-    raise _Malformed(short(values))
+    raise NotAsDeclared(short(values))

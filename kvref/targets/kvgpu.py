@@ -11,7 +11,9 @@ from kvref.configuration import Configuration
 from kvref.oracle import NodeView
 from kvref.promises import Promises
 from kvref.refusals import RefusalKind
+from kvref.requests.target import RequestTargetFactory
 from kvref.target import TargetFactory
+from kvref.targets.kvgpu_requests import naive_requests, radix_requests
 from kvref.targets.kvgpu_structure import fingerprint, nodes
 from kvref.targets.torch_manager import TorchTarget
 
@@ -30,7 +32,11 @@ class RadixTarget(TorchTarget):
         return fingerprint(self.manager.core)
 
 
-def radix_factory(manager: Callable[..., Any], description: str = "") -> TargetFactory:
+def radix_factory(
+    manager: Callable[..., Any],
+    description: str = "",
+    requests: RequestTargetFactory | None = None,
+) -> TargetFactory:
     """A target of `manager`, a class with the constructor of `RadixCacheManager`."""
 
     def build(configuration: Configuration) -> RadixTarget:
@@ -44,10 +50,12 @@ def radix_factory(manager: Callable[..., Any], description: str = "") -> TargetF
         )
         return RadixTarget(make, page_size=configuration.page_size)
 
-    return TargetFactory(build, Promises(), description)
+    return TargetFactory(build, Promises(), description, requests)
 
 
-radix = radix_factory(RadixCacheManager, "prefix sharing, locks, LRU or FIFO eviction")
+radix = radix_factory(
+    RadixCacheManager, "prefix sharing, locks, LRU or FIFO eviction", radix_requests()
+)
 
 
 def _build_naive(configuration: Configuration) -> TorchTarget:
@@ -63,4 +71,5 @@ naive = TargetFactory(
         refuses=frozenset({RefusalKind.TYPE, RefusalKind.VALUE, RefusalKind.UNSUPPORTED}),
     ),
     "the baseline that remembers nothing",
+    naive_requests,
 )

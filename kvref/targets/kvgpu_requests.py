@@ -64,6 +64,7 @@ class KvgpuRequests:
         )
         self._tags = KVTags(self.kv_cache)
         self._size = configuration.page_size
+        self._stores = 0
 
     def begin(
         self, tokens: Sequence[int], *, namespace: str | None, max_tokens: Any, carried: Carried
@@ -85,16 +86,23 @@ class KvgpuRequests:
         values.fill(JUNK)
 
     def store(self, request: Any, tags: Sequence[int]) -> None:
-        """Rows that name the tags, to where the request says; then it is told so."""
-        out_loc = request.out_loc
-        if len(out_loc) != len(tags):
-            raise WrongStep(f"out_loc of {len(out_loc)} slots, where {len(tags)} are due")
-        slots = torch.from_numpy(out_loc).to(self.kv_cache.device)
-        for layer, (k, v) in enumerate(self._tags.rows(tags)):
-            self.kv_cache.store_kv(k, v, slots, layer)
-            k.zero_()
-            v.zero_()
-        slots.fill_(-1)
+        """Rows that name the tags, to where the request says; then it is told so.
+
+        Where to is asked on the host, or at every eighth store as a kernel is told.
+        """
+        self._stores += 1
+        if self._stores % 8:
+            slots = torch.from_numpy(request.out_loc).to(self.kv_cache.device)
+        else:
+            slots = self.requests.upload([request]).out_loc
+        if len(slots) != len(tags):
+            raise WrongStep(f"out_loc of {len(slots)} slots, where {len(tags)} are due")
+        if tags:
+            for layer, (k, v) in enumerate(self._tags.rows(tags)):
+                self.kv_cache.store_kv(k, v, slots, layer)
+                k.zero_()
+                v.zero_()
+            slots.fill_(-1)
         request.mark_stored()
 
     def commit(self, request: Any) -> int:
@@ -120,17 +128,11 @@ class KvgpuRequests:
         self.requests.flush()
 
     def row(self, request: Any, start: int, stop: int) -> list[int]:
-        """The slots, which the page table on the device has to say too."""
-        slots: list[int] = request.slots(start, stop).tolist()
-        step = self.requests.upload([request])
-        if step.seq_lens.tolist() != [request.extended_len]:
-            raise WrongStep(f"seq_lens {step.seq_lens.tolist()}, not {request.extended_len}")
-        table = step.page_table[step.rows.tolist()[0]].cpu().numpy()
-        tokens = np.arange(start, stop)
-        shown = (table[tokens // self._size] * self._size + tokens % self._size).tolist()
-        if shown != slots:
-            raise WrongStep(f"slots {slots}, and {shown} by the page table")
-        return slots
+        """Its slots."""
+        slots = request.slots(start, stop)
+        values: list[int] = slots.tolist()
+        slots.fill(JUNK)
+        return values
 
     def read(self, slots: Sequence[int]) -> list[int | str]:
         """The tags in these slots."""
@@ -147,8 +149,18 @@ class KvgpuRequests:
         return free
 
     def check(self) -> None:
-        """The check of the ledger, which begins with that of the cache."""
+        """The check of the ledger, which begins with that of the cache; and the device's rows."""
         self.requests.check_ledger()
+        running = self.requests.running
+        step = self.requests.upload(running)
+        if step.seq_lens.tolist() != [request.extended_len for request in running]:
+            raise WrongStep(f"seq_lens {step.seq_lens.tolist()} of {running}")
+        table = step.page_table.cpu().numpy()
+        for request, row in zip(running, step.rows.tolist(), strict=True):
+            tokens = np.arange(request.extended_len)
+            shown = table[row][tokens // self._size] * self._size + tokens % self._size
+            if not np.array_equal(shown, request.slots()):
+                raise WrongStep(f"{request}: slots {request.slots()}, on the device {shown}")
 
 
 class RadixRequests(KvgpuRequests):
@@ -161,16 +173,12 @@ class RadixRequests(KvgpuRequests):
     def fingerprint(self) -> Hashable:
         """The cache's, the free pages, and each request with its row."""
         requests = tuple(
-            (
-                request.token_ids.tobytes(),
-                request.slots().tobytes(),
-                request.stored_len,
-                request.cached_len,
-            )
+            (request.row, request.known_len, request.extended_len, request.stored_len)
             for request in self.requests.running
         )
+        rows = self.requests.page_table.host.tobytes()
         free = self.requests.allocator.free_pages.tobytes()
-        return fingerprint(self.manager.core), free, requests
+        return fingerprint(self.manager.core), free, requests, rows
 
 
 def radix_requests(
