@@ -71,7 +71,7 @@ class Pace:
     """
 
     in_flight: int = 16
-    chunk: int = 4096
+    chunk: int = 8192
     decode_step: int = 16
     commit_every: int = 32
     abort_share: float = 0.01
