@@ -89,12 +89,18 @@ class Counts:
     too_long: int = 0
     prompt_tokens: int = 0
     matched_tokens: int = 0
+    evicted_pages: int = 0
     output_tokens: int = 0
 
     @property
     def ended(self) -> int:
         """Requests that will not be seen again."""
         return self.finished + self.aborted + self.too_long
+
+    @property
+    def computed_tokens(self) -> int:
+        """Prompt tokens that were not found cached."""
+        return self.prompt_tokens - self.matched_tokens
 
     @property
     def hit_rate(self) -> float:
@@ -279,6 +285,7 @@ class Schedule:
     def _apply(self, operation: RequestOperation) -> None:
         if self._judge.apply(operation) is not None:
             raise _Found
+        self.counts.evicted_pages += self._judge.outcome.evicted
 
 
 class _Found(Exception):
