@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from time import monotonic
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
-from kvref.answers import Answer, Died, Hung, Malformed, Raised, Returned, from_exception, words
+from kvref.answers import Answer, Hung, Malformed, Raised, Returned, from_exception, short
+from kvref.guard import Guard
 from kvref.operations import FOREIGN, Evict, Insert, Lock, Match, Operation, Unlock
 from kvref.oracle import NodeView
 from kvref.target import InspectableTarget, Target
 from kvref.time_limit import TimeLimit, TimeLimitExceeded
 
-__all__ = ["Executor", "LocalExecutor", "Sizes"]
+__all__ = ["Executor", "LocalExecutor", "Sizes", "read_nodes"]
 
-_R = TypeVar("_R")
 _INT = frozenset({int})
 
 Sizes = tuple[int, int] | Answer
@@ -57,11 +56,8 @@ class LocalExecutor:
         self._target = target
         # Asked once: the check of a protocol costs more than most operations.
         self._inspectable = target if isinstance(target, InspectableTarget) else None
-        self._seconds = seconds or 0.0
-        self._limit = TimeLimit(self._seconds)
-        if seconds is not None:
-            self._limit.open()
-        self.limited = self._limit.available
+        self._guard = Guard(seconds)
+        self.limited = self._guard.limited
         self._handles: dict[int, Any] = {}
 
     def call(self, index: int, operation: Operation) -> tuple[Answer, Sizes]:
@@ -72,7 +68,7 @@ class LocalExecutor:
         """
         # As `begin` and `end`, whose calls would cost as much as all else here.
         outer = TimeLimit.deadline
-        TimeLimit.deadline = monotonic() + self._seconds if self.limited else None
+        TimeLimit.deadline = monotonic() + self._guard.seconds if self.limited else None
         try:
             try:
                 try:
@@ -80,18 +76,18 @@ class LocalExecutor:
                 except Exception as error:  # the usual one, a refusal
                     answer = from_exception(error)
                 except BaseException as error:
-                    answer = self._failure(error)
+                    answer = self._guard.failure(error)
                     if not isinstance(answer, Raised):
                         return answer, answer
                 try:
                     return answer, self._sizes()
                 except BaseException as error:
-                    return answer, self._failure(error)
+                    return answer, self._guard.failure(error)
             finally:
                 TimeLimit.deadline = outer
         except TimeLimitExceeded:  # the tick came outside the two calls
             TimeLimit.deadline = outer
-            return (late := Hung(self._seconds)), late
+            return (late := Hung(self._guard.seconds)), late
 
     def integrity(self) -> Answer:
         """The target's own check: `Returned(None)` if it passed."""
@@ -101,7 +97,7 @@ class LocalExecutor:
         """The target's structure, or None where it shows none."""
         if self._inspectable is None:
             return None
-        return self._guard(self._nodes, self._inspectable)
+        return self._guard(read_nodes, self._inspectable)
 
     def fingerprint(self) -> Any:
         """Equal to an earlier one if nothing has changed; None where the target has none."""
@@ -115,28 +111,7 @@ class LocalExecutor:
 
     def close(self) -> None:
         """End the time limit's timer."""
-        self._limit.close()
-
-    def _guard(self, function: Callable[..., _R], *args: Any) -> _R | Answer:
-        limit = self._limit
-        outer = limit.begin()
-        try:
-            try:
-                return function(*args)
-            finally:
-                limit.end(outer)
-        except BaseException as error:
-            limit.end(outer)  # the tick may have come before the `finally` got that far
-            return self._failure(error)
-
-    def _failure(self, error: BaseException) -> Hung | Died | Raised:
-        if isinstance(error, TimeLimitExceeded):
-            return Hung(self._seconds)
-        if isinstance(error, SystemExit):  # or a target could end the campaign, with status 0
-            return Died(f"sys.exit({error.code!r})")
-        if isinstance(error, KeyboardInterrupt):
-            raise error
-        return from_exception(error)  # a panic of a Rust extension is no Exception
+        self._guard.close()
 
     def _run(self, index: int, operation: Any) -> Answer:
         # By type and not by pattern, the most frequent first: this runs once an operation.
@@ -148,7 +123,7 @@ class LocalExecutor:
             self._handles[index] = handle
             cached_len = getattr(handle, "cached_len", None)
             if type(cached_len) is not int:
-                return Malformed(f"a handle whose cached_len is {_short(cached_len)}")
+                return Malformed(f"a handle whose cached_len is {short(cached_len)}")
             return _slots(slots, cached_len)
         if kind is Insert:
             already = target.insert_prefix(
@@ -158,7 +133,7 @@ class LocalExecutor:
                 carried=operation.carried,
             )
             # An int itself: a bool or an element of a tensor is none.
-            return Returned(already) if type(already) is int else Malformed(_short(already))
+            return Returned(already) if type(already) is int else Malformed(short(already))
         if kind is Lock or kind is Unlock:
             handle = self._resolve(operation.handle)
             if kind is Lock:
@@ -177,17 +152,19 @@ class LocalExecutor:
         sizes: tuple[Any, ...] = self._target.sizes()
         if len(sizes) == 2 and type(sizes[0]) is int and type(sizes[1]) is int:
             return sizes[0], sizes[1]
-        return Malformed(_short(sizes))
+        return Malformed(short(sizes))
 
     def _check_integrity(self) -> Answer:
         self._target.check_integrity()
         return Returned(None)
 
-    def _nodes(self, target: InspectableTarget) -> list[NodeView] | Answer:
-        nodes: object = target.nodes()
-        if isinstance(nodes, list) and all(map(_is_node, nodes)):
-            return nodes
-        return Malformed(_short(nodes))
+
+def read_nodes(target: InspectableTarget) -> list[NodeView] | Answer:
+    """The target's nodes, if they are what they are declared to be."""
+    nodes: object = target.nodes()
+    if isinstance(nodes, list) and all(map(_is_node, nodes)):
+        return nodes
+    return Malformed(short(nodes))
 
 
 def _same(one: Any, other: Any) -> bool:
@@ -197,7 +174,7 @@ def _same(one: Any, other: Any) -> bool:
 def _slots(slots: object, cached_len: int | None = None) -> Returned | Malformed:
     if type(slots) is list and _INT.issuperset(map(type, slots)):
         return Returned(slots, cached_len)
-    return Malformed(_short(slots))
+    return Malformed(short(slots))
 
 
 def _is_node(node: object) -> bool:
@@ -213,7 +190,3 @@ def _is_node(node: object) -> bool:
         and _INT.issuperset(map(type, prefix))
         and _INT.issuperset(map(type, slots))
     )
-
-
-def _short(value: object) -> str:
-    return f"a {type(value).__name__}: {words(repr, value)[:200]}"

@@ -16,7 +16,7 @@ traces; `recompute` derives all of them from the table alone and compares.
 
 from __future__ import annotations
 
-from collections.abc import KeysView, Sequence
+from collections.abc import KeysView, Sequence, ValuesView
 from typing import Literal, NamedTuple
 
 from kvref.configuration import Configuration
@@ -77,6 +77,14 @@ class NodeView(NamedTuple):
     prefix: tuple[int, ...]  # all tokens from the root to the end of the node
     slots: tuple[int, ...]  # the node's own
     lock_count: int
+
+    def words(self) -> str:
+        """The node as a report shows it."""
+        where = "" if self.namespace is None else f" of namespace {self.namespace!r}"
+        return (
+            f"a node that ends {list(self.prefix)}{where}, with slots {list(self.slots)} "
+            f"and {self.lock_count} locks"
+        )
 
 
 class Oracle:
@@ -218,6 +226,10 @@ class Oracle:
     def held(self) -> KeysView[int]:
         """The first slot of each page that the cache owns."""
         return self._holder.keys()
+
+    def pages(self) -> ValuesView[Page]:
+        """Every cached page, each after the one above it."""
+        return self._table.values()
 
     def nodes(self) -> list[NodeView]:
         """Every node, in any order; changes nothing."""
