@@ -111,12 +111,11 @@ class Server:
         batch = self._make_room()
         inputs = self.requests.upload([request for _, request in batch])
         page_tables = inputs.page_table.index_select(0, inputs.rows)
-        ends: list[int] = []
+        end = 0
         for index, (job, request) in enumerate(batch):
-            begin = ends[-1] if ends else 0
             start, stop = request.stored_len, request.extended_len
-            ends.append(begin + stop - start)
-            out_loc = inputs.out_loc[begin : ends[-1]]
+            begin, end = end, end + stop - start
+            out_loc = inputs.out_loc[begin:end]
             logits = self._forward(job.tokens, start, stop, page_tables[index], out_loc)
             request.mark_stored()
             request.commit()
