@@ -143,22 +143,7 @@ def _summary(
 ) -> None:
     counts, judge = replay.schedule.counts, replay.judge
     size, pages = judge.configuration.page_size, judge.configuration.num_pages
-    console.print(
-        f"{counts.ended:,} of {requests:,} requests in {elapsed:.1f} s: "
-        f"{counts.finished:,} finished, {counts.aborted:,} aborted, "
-        f"{counts.preempted:,} times preempted, {counts.refused:,} times without room"
-        + (f", {counts.too_long:,} longer than the pool" if counts.too_long else "")
-    )
-    console.print(
-        f"{counts.prompt_tokens:,} prompt tokens: {counts.matched_tokens:,} found cached "
-        f"({counts.hit_rate:.1%}), {counts.computed_tokens:,} to compute; "
-        f"{counts.output_tokens:,} tokens made"
-    )
-    console.print(
-        f"{counts.evicted_pages * size:,} tokens evicted; at most {judge.peak_pages * size:,} of "
-        f"{pages * size:,} in use"
-    )
-    console.print(f"{judge.count:,} operations, and judged, how often:")
+    console.print(f"{judge.count:,} operations in {elapsed:.1f} s; judged, how often:")
     reasons = judge.promises.not_judged()
     for law, sentence in REQUEST_LAWS.items():
         if judge.judged[law]:
@@ -167,6 +152,22 @@ def _summary(
         else:
             reason = reasons.get(law, "it did not come up, or is left to kvref fuzz")
             console.print(f"           -  {law}: [yellow]not judged[/yellow], {escape(reason)}")
+    console.print(
+        f"{counts.ended:,} of {requests:,} requests: {counts.finished:,} finished, "
+        f"{counts.aborted:,} aborted, {counts.preempted:,} times preempted, "
+        f"{counts.refused:,} times without room"
+        + (f", {counts.too_long:,} longer than the pool" if counts.too_long else "")
+        + f"; {counts.output_tokens:,} tokens made"
+    )
+    console.print(
+        f"{counts.prompt_tokens:,} prompt tokens: {counts.matched_tokens:,} found cached "
+        f"({counts.hit_rate:.1%}) and their K and V read back, "
+        f"{counts.computed_tokens:,} to compute"
+    )
+    console.print(
+        f"{counts.evicted_pages * size:,} tokens evicted; at most {judge.peak_pages * size:,} of "
+        f"{pages * size:,} in use"
+    )
     if judge.divergence is not None:
         console.print("\n[bold red]DIFFERENCE[/bold red] ", end="")
         console.print(str(judge.divergence), markup=False)
