@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
-from rich.live import Live
 from rich.markup import escape
-from rich.text import Text
 
 from kvref.campaign import (
     LOOK_EVERY,
@@ -22,7 +19,9 @@ from kvref.campaign import (
     start_isolated,
     start_locally,
 )
+from kvref.cli.exits import CLEAN, FOUND, INTERRUPTED, MISUSED
 from kvref.cli.machines import Machine, MachineChoice, machines_of
+from kvref.cli.progress import Progress
 from kvref.failure_file import write
 from kvref.isolated import TargetProcess
 from kvref.registry import UnknownTarget
@@ -32,7 +31,6 @@ __all__ = ["LOOK_EVERY", "REQUESTS_LOOK_EVERY", "TIME_LIMIT", "Limits", "fuzz"]
 
 TIME_LIMIT = 10.0
 
-CLEAN, FOUND, MISUSED, INTERRUPTED = 0, 1, 2, 130
 _LEAST_ACCEPTED = 0.5
 """Below this share the run says little: most calls were only refused."""
 
@@ -92,7 +90,7 @@ def fuzz(
     unbuilt: CannotBuild | None = None
     began = time.monotonic()
     try:
-        with _progress(console, machines, found) as show:
+        with Progress(console) as progress:
             for failure in _in_turn(machines, campaigns, once=limits.run is not None):
                 if failure is not None:
                     kind = (
@@ -103,7 +101,7 @@ def fuzz(
                     where = _keep(out, target, failure)
                     how = target + (f" --machine {failure.machine}" if named else "") + options
                     _report(console, how, failure, where, in_full=found[kind] == 1)
-                show(time.monotonic() - began)
+                progress.show(lambda elapsed: _line(machines, found, elapsed))
                 if _enough(limits, machines, found, time.monotonic() - began):
                     break
     except KeyboardInterrupt:
@@ -176,40 +174,13 @@ def _enough(
     )
 
 
-@contextmanager
-def _progress(
-    console: Console, machines: list[Machine], found: Counter[tuple[str, str]]
-) -> Iterator[_Show]:
-    """A line that is rewritten on a terminal, and one every ten seconds anywhere else."""
-    if console.is_terminal:
-        with Live(console=console, refresh_per_second=4, transient=True) as live:
-            yield _Show(lambda line: live.update(Text(line)), 0.25, machines, found)
-    else:
-        yield _Show(lambda line: print(line, flush=True), 10.0, machines, found)  # noqa: T201
-
-
-class _Show:
-    """Puts a line of progress, not more often than every so many seconds."""
-
-    def __init__(
-        self,
-        put: Callable[[str], None],
-        every: float,
-        machines: list[Machine],
-        found: Counter[tuple[str, str]],
-    ) -> None:
-        self._put, self._every, self._machines, self._found = put, every, machines, found
-        self._next = every
-
-    def __call__(self, elapsed: float) -> None:
-        if elapsed >= self._next:
-            self._next = elapsed + self._every
-            done = "".join(
-                f"{machine.name} {machine.totals.operations:,} operations, "
-                f"{machine.totals.rate:,.0f}/s, {machine.totals.share_accepted:.0%} accepted; "
-                for machine in self._machines
-            )
-            self._put(f"{elapsed:5.0f} s  {done}{self._found.total()} failures")
+def _line(machines: list[Machine], found: Counter[tuple[str, str]], elapsed: float) -> str:
+    done = "".join(
+        f"{machine.name} {machine.totals.operations:,} operations, "
+        f"{machine.totals.rate:,.0f}/s, {machine.totals.share_accepted:.0%} accepted; "
+        for machine in machines
+    )
+    return f"{elapsed:5.0f} s  {done}{found.total()} failures"
 
 
 def _options(limits: Limits, isolate: bool, look_every: int | None) -> str:
