@@ -185,12 +185,11 @@ class RequestRun:
             wanted = f"the content of {len(slots)} slots"
             self._differ(_KIND.CONTENT, law, wanted, f"that of {len(content)}")
             return
-        for slot, tag, got in zip(slots, tags, content, strict=True):
-            if got != tag:
-                wanted = f"in slot {slot}: {self.tags.words(tag)}"
-                shown = got if isinstance(got, str) else self.tags.words(got)
-                self._differ(_KIND.CONTENT, law, wanted, shown)
-                return
+        rows = zip(slots, tags, content, strict=True)
+        slot, tag, got = next(row for row in rows if row[1] != row[2])
+        wanted = f"in slot {slot}: {self.tags.words(tag)}"
+        shown = got if isinstance(got, str) else self.tags.words(got)
+        self._differ(_KIND.CONTENT, law, wanted, shown)
 
     def _cached(self) -> Iterator[tuple[Sequence[int], list[int]]]:
         """The slots of each cached page, and the tags of its tokens."""

@@ -16,6 +16,17 @@ from kvref.requests.configuration import RequestConfiguration
 from kvref.requests.executor import LocalRequestExecutor
 from kvref.requests.judge import RequestJudge
 from kvref.requests.laws import REQUEST_LAWS
+from kvref.requests.operations import (
+    Abort,
+    Append,
+    Begin,
+    Commit,
+    Extend,
+    Finish,
+    Flush,
+    Preempt,
+    Store,
+)
 from kvref.requests.promises import RequestPromises
 from kvref.targets.kvgpu_requests import naive_requests, radix_requests
 
@@ -135,3 +146,23 @@ def judged(factory: Any, seed: int) -> RequestJudge:
         assert judge.apply(operation) is None, str(judge.divergence)
     assert judge.look() is None
     return judge
+
+
+def test_operations_print_as_python():
+    operations = (
+        Begin((1, 2), "a", 3, "int32-strided"), Begin((1,)), Extend(0), Extend(0, 2, (5, 6)),
+        Append(0, (7,)), Store(0), Commit(0), Finish(0), Abort(0), Preempt(0), Flush(),
+    )  # fmt: skip
+    assert [str(operation) for operation in operations] == [
+        "requests.begin(ids([1, 2], dtype=torch.int32, stride=2), namespace='a', max_tokens=3)",
+        "requests.begin(ids([1]))",
+        "r0.extend(1)",
+        "r0.extend(2)  # their values come late: [5, 6]",
+        "r0.append([7])",
+        "store(r0)",
+        "r0.commit()",
+        "r0.finish()",
+        "r0.abort()",
+        "r0.preempt()",
+        "requests.flush()",
+    ]
