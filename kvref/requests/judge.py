@@ -118,7 +118,8 @@ class RequestJudge(RequestRun):
         else:
             self.accepted += 1
             pool = self._judge_step(index, operation, expected)
-        self.judged["requests-in-time"] += 1
+        if self._executor.limited:
+            self.judged["requests-in-time"] += 1
         if self.divergence is None:
             self._judge_pool(operation, pool)
         if self.count % self._look_every == 0:

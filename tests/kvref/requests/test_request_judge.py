@@ -7,10 +7,13 @@ from typing import Any
 import pytest
 
 from kvref.divergence import DivergenceKind
+from kvref.naive_oracle import NaiveOracle
+from kvref.promises import Promises
 from kvref.refusals import RefusalKind
 from kvref.requests.configuration import RequestConfiguration
 from kvref.requests.judge import Outcome
 from kvref.requests.laws import REQUEST_LAWS
+from kvref.requests.life import life
 from kvref.requests.operations import (
     Abort,
     Append,
@@ -23,6 +26,8 @@ from kvref.requests.operations import (
     Store,
 )
 from kvref.requests.promises import RequestPromises
+from kvref.target import TargetFactory
+from tests.kvref.oracle_target import OracleTarget
 from tests.kvref.requests import wrong_lives as wrong
 from tests.kvref.requests.wrong_lives import Life, judge_of
 
@@ -30,6 +35,18 @@ KIND = DivergenceKind
 PAIRS = RequestConfiguration(page_size=2, num_pages=6)
 FOUR = RequestConfiguration(num_pages=4)
 DONE = (Begin((0, 1, 2)), Store(0), Finish(0))
+
+
+class NaiveTarget(OracleTarget):
+    """Remembers nothing."""
+
+    def __init__(self, configuration: RequestConfiguration) -> None:
+        super().__init__(configuration)
+        self.oracle = NaiveOracle(configuration)  # type: ignore[assignment]
+
+    def fingerprint(self) -> Any:
+        return None
+
 
 TABLE: list[tuple[Any, RequestConfiguration, tuple[Any, ...], KIND, str, str]] = [
     (wrong.MatchesAll, FOUR, (*DONE, Begin((0, 1))), KIND.NOTHING_LEFT, "token-left", "2 matched"),
@@ -399,6 +416,13 @@ class TestForAReplay:
         judge.look()
         assert judge.divergence is None
 
+    def test_tags_of_what_is_cached_are_kept(self):
+        judge = judge_of(Life, *DONE)
+        judge._forget_tags()
+        judge.apply(Begin((0, 1, 2, 3)))
+        assert judge.tags_of[3] == [0, 1, 2, 3]
+        assert judge.look() is None
+
     def test_looks_come_when_they_are_asked_for(self):
         judge = judge_of(wrong.StoresNextToIt, Begin((0, 1)), Store(0), look_every=10**9)
         assert judge.divergence is None
@@ -453,6 +477,18 @@ class TestContent:
         assert (found.law, found.got) == ("rows-stay", "OSError: no such row")
 
 
+def test_what_remembers_nothing_is_judged_by_what_it_runs():
+    target = life(TargetFactory(NaiveTarget, Promises(keeps_prefixes=False)))
+    judge = judge_of(
+        target(FOUR), Begin((0, 1)), Store(0), Commit(0), Begin((0, 1)), Finish(0), Flush(),
+        Abort(3), Flush(), configuration=FOUR, promises=target.promises,
+    )  # fmt: skip
+    assert judge.divergence is None
+    assert judge.judged["content-cached"] == 0
+    assert judge.judged["content-running"] > 0
+    assert judge.judged["drained"] == 1
+
+
 def test_a_pool_that_cannot_be_read_after_a_refusal():
     class Sizeless(Life):
         def sizes(self) -> Any:
@@ -465,7 +501,7 @@ def test_a_pool_that_cannot_be_read_after_a_refusal():
 def test_every_law_is_judged_on_the_right_life():
     judge = judge_of(
         wrong.right(FOUR), *DONE, Begin((0, 1, 2)), Extend(3, 0), Commit(3), Preempt(3), Flush(),
-        configuration=FOUR,
+        configuration=FOUR, seconds=10.0,
     )  # fmt: skip
     assert judge.divergence is None
     for law in REQUEST_LAWS:

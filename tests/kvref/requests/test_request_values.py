@@ -94,6 +94,11 @@ class TestPromises:
         with pytest.raises(ValueError, match="cannot be predicted"):
             RequestPromises(granularity="any")
 
+    @pytest.mark.parametrize("promises", [{"policies": ()}, {"page_sizes": ()}])
+    def test_it_must_be_possible_to_build_one(self, promises):
+        with pytest.raises(ValueError, match="at least one"):
+            RequestPromises(**promises)
+
     def test_no_manager_by_itself_meets_what_only_requests_do(self):
         assert {kind.value for kind in OF_REQUESTS} == {
             "no-room", "too-many-requests", "request-ended"
