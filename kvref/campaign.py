@@ -18,6 +18,7 @@ from kvref.judge import Judge
 from kvref.operations import Operation
 from kvref.requests import composer as requests_composer
 from kvref.requests.configuration import RequestConfiguration
+from kvref.requests.drawing import draw_configuration as draw_requests
 from kvref.requests.executor import LocalRequestExecutor, RequestExecutor
 from kvref.requests.isolated import IsolatedRequestExecutor
 from kvref.requests.judge import RequestJudge
@@ -116,7 +117,7 @@ def start_isolated(process: TargetProcess) -> Start:
 def _draw(random: Random, factory: Factory) -> Configuration:
     if isinstance(factory, TargetFactory):
         return draw_configuration(random, factory.promises)
-    return requests_composer.draw_configuration(random, factory.promises)
+    return draw_requests(random, factory.promises)
 
 
 def _judge(

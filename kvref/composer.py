@@ -49,8 +49,8 @@ _WEIGHTS = {
 def draw_configuration(random: Random, promises: Promises) -> Configuration:
     """A configuration that the target can be built with: mostly small, sometimes large."""
     sizes = promises.page_sizes or (1, 1, 1, 2, 2, 3, 4, 5, 16)
-    # A large one is a third of all operations, at half as much again for each, and earns it: with
-    # 4 in 100 the planted faults that are hardest to find take 15 % more operations.
+    # A large one costs half as much again an operation, and earns it: with 4 in 100 the planted
+    # faults that are hardest to find take 15 % more operations.
     large = random.random() < 0.1
     policies: tuple[Policy, ...] = promises.policies
     return Configuration(
@@ -73,7 +73,8 @@ class Composer:
         self._judge = judge
         self._configuration = configuration = judge.configuration
         pages = judge.configuration.num_pages
-        self.length = random.randint(20, 120) if pages < 50 else random.randint(200, 500)
+        # Shorter ones cost more an operation, for what each run looks at, and find no more.
+        self.length = random.randint(40, 160) if pages < 50 else random.randint(200, 500)
         # Pages of a sequence. Long ones cost time and find nothing that short ones do not.
         longest = max(3, min(pages // 2, 24, 48 // judge.configuration.page_size))
         self._reach = random.randint(2, longest)

@@ -58,6 +58,7 @@ class LocalExecutor:
         self._inspectable = target if isinstance(target, InspectableTarget) else None
         self._guard = Guard(seconds)
         self.limited = self._guard.limited
+        self._seconds = self._guard.seconds
         self._handles: dict[int, Any] = {}
 
     def call(self, index: int, operation: Operation) -> tuple[Answer, Sizes]:
@@ -68,7 +69,7 @@ class LocalExecutor:
         """
         # As `begin` and `end`, whose calls would cost as much as all else here.
         outer = TimeLimit.deadline
-        TimeLimit.deadline = monotonic() + self._guard.seconds if self.limited else None
+        TimeLimit.deadline = monotonic() + self._seconds if self.limited else None
         try:
             try:
                 try:
@@ -87,7 +88,7 @@ class LocalExecutor:
                 TimeLimit.deadline = outer
         except TimeLimitExceeded:  # the tick came outside the two calls
             TimeLimit.deadline = outer
-            return (late := Hung(self._guard.seconds)), late
+            return (late := Hung(self._seconds)), late
 
     def integrity(self) -> Answer:
         """The target's own check: `Returned(None)` if it passed."""

@@ -21,8 +21,8 @@ class Guard:
     """Calls functions under a time limit, where one can be had. Close it to end the timer.
 
     Attributes:
-        seconds: the limit.
-        limited: whether it is in force.
+        seconds: the limit; 0 where there is none.
+        limited: whether a call that does not return in time becomes an answer.
     """
 
     def __init__(self, seconds: float | None) -> None:
@@ -45,16 +45,16 @@ class Guard:
             limit.end(outer)  # the tick may have come before the `finally` got that far
             return self.failure(error)
 
-    def failure(self, error: BaseException) -> Hung | Died | Malformed | Raised:
-        """What was raised, as an answer; an interrupt is raised again."""
+    def failure(self, error: BaseException) -> Hung | Died | Raised | Malformed:
+        """What a call that raised comes to."""
+        if isinstance(error, NotAsDeclared):
+            return Malformed(str(error))
         if isinstance(error, TimeLimitExceeded):
             return Hung(self.seconds)
         if isinstance(error, SystemExit):  # or a target could end the campaign, with status 0
             return Died(f"sys.exit({error.code!r})")
         if isinstance(error, KeyboardInterrupt):
             raise error
-        if isinstance(error, NotAsDeclared):
-            return Malformed(str(error))
         return from_exception(error)  # a panic of a Rust extension is no Exception
 
     def close(self) -> None:

@@ -187,4 +187,5 @@ def test_flush_against_requests_that_begin_and_end():
 
     assert at_once(flushes, serves) == []
     engine.requests.check_ledger()
-    engine.drain()
+    engine.requests.flush()  # nothing was stored really, so there is no content to look at
+    assert engine.free() == 8
