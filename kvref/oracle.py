@@ -16,7 +16,7 @@ traces; `recompute` derives all of them from the table alone and compares.
 
 from __future__ import annotations
 
-from collections.abc import KeysView, Sequence
+from collections.abc import Iterable, KeysView, Sequence
 from typing import Literal, NamedTuple
 
 from kvref.configuration import Configuration
@@ -218,6 +218,10 @@ class Oracle:
     def held(self) -> KeysView[int]:
         """The first slot of each page that the cache owns."""
         return self._holder.keys()
+
+    def pages(self) -> Iterable[Page]:
+        """Every cached page, a parent before its children: to look at, and not to change."""
+        return self._table.values()
 
     def nodes(self) -> list[NodeView]:
         """Every node, in any order; changes nothing."""

@@ -22,11 +22,14 @@ from kvref.campaign import (
     start_isolated,
     start_locally,
 )
-from kvref.failure_file import write
 from kvref.isolated import TargetProcess
 from kvref.laws import LAWS
+from kvref.machine import Program
+from kvref.manager_machine import MANAGER, ManagerBench
 from kvref.registry import UnknownTarget, find
 from kvref.target import CannotBuild, TargetFactory
+from kvref.traces.failures import write_failure
+from kvref.traces.writer import Recorder, header_of, safe_name
 
 __all__ = ["LOOK_EVERY", "TIME_LIMIT", "Limits", "fuzz"]
 
@@ -83,7 +86,8 @@ def fuzz(
                         type(failure.divergence.operation).__name__,
                     )
                     found[kind] += 1
-                    where = _keep(out, target, failure)
+                    bench = ManagerBench(factory, look_every=look_every, start=start)
+                    where = _keep(out, target, failure, bench)
                     _report(console, target + options, failure, where, in_full=found[kind] == 1)
                 show(time.monotonic() - began)
                 if _enough(limits, totals, found, time.monotonic() - began):
@@ -168,12 +172,27 @@ def _options(limits: Limits, isolate: bool, look_every: int) -> str:
     )
 
 
-def _keep(out: Path, target: str, failure: Failure) -> str:
+def _keep(out: Path, target: str, failure: Failure, bench: ManagerBench) -> str:
     """Write it to its file; says where, or why not, so that a full disk ends no campaign."""
+    program = Program(failure.operations, failure.configuration)
+    recorder = Recorder()
+    again = bench.run(program, recorder)
+    header = header_of(
+        MANAGER,
+        target,
+        bench.promises,
+        failure.configuration,
+        look_every=bench.look_every,
+        seed=failure.seed,
+        run=failure.run,
+    )
+    path = out / f"{safe_name(target)}-seed{failure.seed}-run{failure.run}.jsonl"
+    records = recorder.records if again == failure.divergence else ()
     try:
-        return f"written to {write(out, target, failure)}, and as a program beside it (.py)"
+        write_failure(path, MANAGER, header, program, records, failure.divergence, failure.program)
     except OSError as error:
         return f"NOT written: {error}"
+    return f"written to {path}, and as a program beside it (.py)"
 
 
 def _report(console: Console, how: str, failure: Failure, where: str, *, in_full: bool) -> None:
