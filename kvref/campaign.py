@@ -14,6 +14,7 @@ from kvref.divergence import Divergence
 from kvref.executor import Executor, LocalExecutor
 from kvref.isolated import IsolatedExecutor, TargetProcess
 from kvref.judge import Judge
+from kvref.listener import Listener
 from kvref.operations import Operation
 from kvref.target import TargetFactory
 
@@ -82,12 +83,13 @@ def campaign(
     first_run: int = 0,
     look_every: int = LOOK_EVERY,
     clock: Callable[[], float] = time.process_time,
+    listen: Callable[[int, Configuration], Listener | None] = lambda number, configuration: None,
 ) -> Iterator[Failure | None]:
     """Run for ever; yields after each run, with its failure if there was one.
 
     Every run depends on nothing but `seed`, its number and the target: (seed, number) has it
     again. `totals` is kept up to date during a run too, so that a caller who interrupts loses
-    nothing. `clock` is what the rate is measured by.
+    nothing. `clock` is what the rate is measured by; `listen` may give each run a listener.
     """
     number = first_run
     while True:
@@ -95,7 +97,13 @@ def campaign(
         configuration = draw_configuration(random, factory.promises)
         executor = start(configuration)
         try:
-            judge = Judge(executor, configuration, factory.promises, look_every=look_every)
+            judge = Judge(
+                executor,
+                configuration,
+                factory.promises,
+                look_every=look_every,
+                listener=listen(number, configuration),
+            )
             failure = None
             began = clock()
             try:

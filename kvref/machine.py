@@ -7,7 +7,7 @@ reading, shrinking, replaying, showing) is done once, through what is declared h
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Protocol
 
@@ -29,13 +29,19 @@ class Bench(Protocol):
 
     Attributes:
         promises: what the target is held to.
-        look_every: how often what is costly is looked at.
+        look_every: how often what is costly is looked at, unless a run asks for another.
     """
 
     promises: Any
     look_every: int
 
-    def run(self, program: Program, listener: Listener | None = None) -> Divergence | None:
+    def run(
+        self,
+        program: Program,
+        listener: Listener | None = None,
+        *,
+        look_every: int | None = None,
+    ) -> Divergence | None:
         """Judge the program to its first divergence; CannotBuild if there is no such target.
 
         A program that breaks the contract itself, so that nothing can be said about the target,
@@ -48,9 +54,13 @@ class Machine(Protocol):
 
     Attributes:
         name: what the header of a trace calls it.
+        passes: each gives simplifications in one respect of what is in the operations and of the
+            configuration, the boldest first, and each of a smaller `size`, so that taking one
+            after the other ends. Leaving whole operations out is the shrinker's own business.
     """
 
     name: str
+    passes: Sequence[Callable[[Program, Any], Iterator[Program]]]
 
     def encode(self, operation: Any) -> bytes:
         """The operation as JSON."""
@@ -73,14 +83,7 @@ class Machine(Protocol):
     def renumbered(self, operation: Any, reference: int) -> Any:
         """The same, naming another index."""
 
-    def simpler(self, program: Program, promises: Any) -> Iterator[Program]:
-        """Simplifications of what is in the operations, and of the configuration.
-
-        The boldest first; each of a smaller `size`, so that taking one after the other ends.
-        None drops an operation: that is the shrinker's own business.
-        """
-
-    def size(self, program: Program) -> tuple[Any, ...]:
+    def size(self, program: Program) -> tuple[int, ...]:
         """What simplifying makes smaller; compares with that of any other program."""
 
     def canonical(self, program: Program) -> Program:
@@ -88,6 +91,9 @@ class Machine(Protocol):
 
     def python(self, program: Program, refused: Sequence[int], skipped: Sequence[int]) -> str:
         """The program as Python."""
+
+    def unsuited(self, configuration: Any, promises: Any) -> str | None:
+        """Why a target with these promises cannot be built so, or None if it can."""
 
     def bench(
         self, target: str, *, seconds: float, isolate: bool, look_every: int

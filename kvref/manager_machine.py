@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from kvref import manager_simplify
+from kvref import manager_parts
 from kvref.configuration import Configuration
 from kvref.divergence import Divergence
 from kvref.executor import Executor, LocalExecutor
@@ -16,6 +16,7 @@ from kvref.isolated import IsolatedExecutor, TargetProcess
 from kvref.judge import Judge
 from kvref.listener import Listener
 from kvref.machine import Bench, Program
+from kvref.manager_simplify import PASSES
 from kvref.operations import Evict, Insert, Lock, Match, Operation, Unlock, decode, encode, program
 from kvref.oracle import Oracle
 from kvref.promises import Promises
@@ -25,12 +26,14 @@ from kvref.target import TargetFactory
 __all__ = ["MANAGER", "ManagerBench", "ManagerMachine", "rightly_owned"]
 
 _LARGEST_SLOT = 2**31 - 1  # indices are int32
+_LARGEST_PAGE = 2**16  # a file that somebody sent must not make one of gigabytes
 
 
 class ManagerMachine:
     """See `kvref.machine.Machine`."""
 
     name = "manager"
+    passes: Sequence[Callable[[Program, Any], Iterator[Program]]] = PASSES
 
     def encode(self, operation: Operation) -> bytes:
         """The operation as JSON."""
@@ -45,8 +48,11 @@ class ManagerMachine:
     def decode_configuration(self, data: bytes) -> Configuration:
         """A configuration."""
         configuration = msgspec.json.decode(data, type=Configuration)
-        if configuration.num_slots > _LARGEST_SLOT:
-            raise ValueError(f"a pool of {configuration.num_slots} slots, more than int32 counts")
+        if configuration.num_slots > _LARGEST_SLOT or configuration.page_size > _LARGEST_PAGE:
+            raise ValueError(
+                f"{configuration.num_pages} pages of {configuration.page_size} slots: at most "
+                f"{_LARGEST_SLOT} slots, and {_LARGEST_PAGE} in a page"
+            )
         return configuration
 
     def encode_promises(self, promises: Promises) -> bytes:
@@ -68,21 +74,26 @@ class ManagerMachine:
         """The same, naming another match."""
         return Lock(reference) if isinstance(operation, Lock) else Unlock(reference)
 
-    def simpler(self, program: Program, promises: Promises) -> Iterator[Program]:
-        """See `kvref.manager_simplify`."""
-        return manager_simplify.simpler(program, promises)
-
-    def size(self, program: Program) -> tuple[Any, ...]:
-        """See `kvref.manager_simplify`."""
-        return manager_simplify.size(program)
+    def size(self, program: Program) -> tuple[int, ...]:
+        """See `kvref.manager_parts`."""
+        return manager_parts.size(program)
 
     def canonical(self, program: Program) -> Program:
-        """See `kvref.manager_simplify`."""
-        return manager_simplify.canonical(program)
+        """See `kvref.manager_parts`."""
+        return manager_parts.canonical(program)
 
     def python(self, program_: Program, refused: Sequence[int], skipped: Sequence[int]) -> str:
         """The program as Python."""
         return program(program_.configuration, program_.operations, refused, skipped)
+
+    def unsuited(self, configuration: Configuration, promises: Promises) -> str | None:
+        """What of the configuration the target does not promise, in words."""
+        sizes = promises.page_sizes
+        if sizes is not None and configuration.page_size not in sizes:
+            return f"a page size of {configuration.page_size}, where it has {sizes}"
+        if configuration.policy not in promises.policies:
+            return f"policy {configuration.policy}, where it has {promises.policies}"
+        return None
 
     @contextmanager
     def bench(
@@ -127,7 +138,13 @@ class ManagerBench:
             lambda configuration: LocalExecutor(factory(configuration), seconds)
         )
 
-    def run(self, program: Program, listener: Listener | None = None) -> Divergence | None:
+    def run(
+        self,
+        program: Program,
+        listener: Listener | None = None,
+        *,
+        look_every: int | None = None,
+    ) -> Divergence | None:
         """Judge the program to its first divergence, and look at the end; the judge stays."""
         configuration: Configuration = program.configuration
         executor = self._start(configuration)
@@ -136,7 +153,7 @@ class ManagerBench:
                 executor,
                 configuration,
                 self.promises,
-                look_every=self.look_every,
+                look_every=look_every or self.look_every,
                 listener=listener,
             )
             # A checked manager refuses what is not the caller's to give. Any other has to trust.

@@ -10,7 +10,13 @@ from typing import Annotated
 import typer
 
 from kvref.cli import fuzz as fuzz_command
+from kvref.cli import known as known_command
+from kvref.cli import replay as replay_command
+from kvref.cli import shrink as shrink_command
 from kvref.cli import targets as targets_command
+from kvref.cli.exits import misused
+from kvref.known import KnownFailures, load
+from kvref.traces.format import TraceError
 
 __all__ = ["main"]
 
@@ -24,6 +30,13 @@ app = typer.Typer(
         "2 called wrongly, 130 interrupted."
     ),
 )
+
+_TimeLimit = Annotated[
+    float, typer.Option(min=0.001, help="Seconds for one operation; longer is a hang.")
+]
+_Isolate = Annotated[
+    bool, typer.Option("--isolate", help="The target in a process of its own: survives a crash.")
+]
 
 
 @app.command()
@@ -44,13 +57,8 @@ def fuzz(
         int | None, typer.Option(min=0, help="Only the run of this number, to have it again.")
     ] = None,
     max_failures: Annotated[int, typer.Option(min=1, help="Stop after so many failures.")] = 3,
-    time_limit: Annotated[
-        float, typer.Option(min=0.001, help="Seconds for one operation; longer is a hang.")
-    ] = fuzz_command.TIME_LIMIT,
-    isolate: Annotated[
-        bool,
-        typer.Option("--isolate", help="The target in a process of its own: survives a crash."),
-    ] = False,
+    time_limit: _TimeLimit = fuzz_command.TIME_LIMIT,
+    isolate: _Isolate = False,
     look_every: Annotated[
         int,
         typer.Option(min=1, help="Look at structure and integrity after every N operations."),
@@ -58,14 +66,36 @@ def fuzz(
     out: Annotated[
         Path, typer.Option(help="Folder for failures, one file each.", file_okay=False)
     ] = Path("kvref-failures"),
+    shrink: Annotated[
+        bool, typer.Option("--shrink/--no-shrink", help="Shrink each failure before showing it.")
+    ] = True,
+    known: Annotated[
+        Path | None,
+        typer.Option(help="Failures to go past: see `kvref known`.", exists=True, dir_okay=False),
+    ] = None,
+    live: Annotated[
+        bool,
+        typer.Option(
+            "--live",
+            help="Write each operation to a file before it runs: nothing is lost even if the "
+            "target takes this process with it.",
+        ),
+    ] = False,
 ) -> None:
     """Judge random programs of match, lock, insert, evict, unlock and reset.
 
     Page sizes from 1 to 16, both policies, small and large trees, several namespaces, and the
-    misuse that has to be refused. Each failure is written to a file as soon as it is found.
+    misuse that has to be refused. Each failure is written to a file as soon as it is found, and
+    shrunk to a few operations.
     """
     if seconds is not None and ops is not None:
         raise typer.BadParameter("--seconds and --ops exclude each other")
+    if known is not None and not shrink:
+        raise typer.BadParameter("--known compares what was shrunk: not with --no-shrink")
+    try:
+        known_failures = KnownFailures(load(known)) if known is not None else None
+    except TraceError as error:
+        raise typer.Exit(misused("fuzz", error)) from None
     limits = fuzz_command.Limits(
         seconds=20.0 if seconds is None and ops is None else seconds,
         operations=ops,
@@ -75,8 +105,91 @@ def fuzz(
     )
     chosen = random.SystemRandom().randrange(2**32) if seed is None else seed
     raise typer.Exit(
-        fuzz_command.fuzz(target, limits, chosen, isolate=isolate, look_every=look_every, out=out)
+        fuzz_command.fuzz(
+            target,
+            limits,
+            chosen,
+            isolate=isolate,
+            look_every=look_every,
+            out=out,
+            shrink=shrink,
+            known=known_failures,
+            live=live,
+        )
     )
+
+
+@app.command()
+def replay(
+    file: Annotated[Path, typer.Argument(help="A trace.")],
+    target: Annotated[
+        str | None, typer.Argument(help="Instead of the target that the trace names.")
+    ] = None,
+    step: Annotated[
+        bool, typer.Option("--step", help="Show each operation and the tree after it.")
+    ] = False,
+    time_limit: _TimeLimit = fuzz_command.TIME_LIMIT,
+    isolate: _Isolate = False,
+) -> None:
+    """Run a trace again, and say whether it still fails.
+
+    Exit status: 0 it agrees with the oracle, 1 it fails, 2 the file cannot be read, 125 the
+    target cannot be imported or built: as `git bisect run` wants it.
+    """
+    options = replay_command.Options(target, step, isolate, time_limit)
+    raise typer.Exit(replay_command.replay(file, options))
+
+
+@app.command()
+def shrink(
+    file: Annotated[Path, typer.Argument(help="A trace that fails.")],
+    target: Annotated[
+        str | None, typer.Argument(help="Instead of the target that the trace names.")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("-o", "--out", help="Where to.", show_default="FILE-shrunk.jsonl"),
+    ] = None,
+    seconds: Annotated[
+        float | None, typer.Option(min=0.0, help="Stop after so much time.", show_default="none")
+    ] = None,
+    time_limit: _TimeLimit = fuzz_command.TIME_LIMIT,
+    isolate: _Isolate = False,
+) -> None:
+    """Make a short trace of a long one that fails in the same way.
+
+    Ctrl-C keeps the shortest so far. Exit status: 0 shrunk, 1 it does not fail, 2 the file or the
+    target cannot be used, 130 interrupted.
+    """
+    raise typer.Exit(
+        shrink_command.shrink_file(
+            file, target, out, seconds=seconds, isolate=isolate, time_limit=time_limit
+        )
+    )
+
+
+known_app = typer.Typer(no_args_is_help=True, help="The file of known failures.")
+app.add_typer(known_app, name="known")
+
+
+@known_app.command("add")
+def known_add(
+    file: Annotated[Path, typer.Argument(help="The known failures; made if it is not there.")],
+    trace: Annotated[Path, typer.Argument(help="A trace that fails.")],
+    note: Annotated[str, typer.Option(help="What it is, and where it is being mended.")] = "",
+    time_limit: _TimeLimit = fuzz_command.TIME_LIMIT,
+    isolate: _Isolate = False,
+) -> None:
+    """Shrink the trace and add it to the failures that `kvref fuzz --known` goes past."""
+    raise typer.Exit(known_command.add(file, trace, note, isolate=isolate, time_limit=time_limit))
+
+
+@known_app.command("list")
+def known_list(
+    file: Annotated[Path, typer.Argument(help="The known failures.")],
+) -> None:
+    """Show the known failures."""
+    raise typer.Exit(known_command.show(file))
 
 
 @app.command()

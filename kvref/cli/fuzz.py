@@ -14,28 +14,23 @@ from rich.live import Live
 from rich.markup import escape
 from rich.text import Text
 
-from kvref.campaign import (
-    LOOK_EVERY,
-    Failure,
-    Totals,
-    campaign,
-    start_isolated,
-    start_locally,
-)
+from kvref.campaign import LOOK_EVERY, Totals, campaign, start_isolated, start_locally
+from kvref.cli.exits import CLEAN, FOUND, INTERRUPTED, MISUSED, misused
+from kvref.cli.findings import Findings, Shrinking
+from kvref.cli.live import Live as LiveTrace
 from kvref.isolated import TargetProcess
+from kvref.known import KnownFailures
 from kvref.laws import LAWS
-from kvref.machine import Program
 from kvref.manager_machine import MANAGER, ManagerBench
 from kvref.registry import UnknownTarget, find
 from kvref.target import CannotBuild, TargetFactory
-from kvref.traces.failures import write_failure
-from kvref.traces.writer import Recorder, header_of, safe_name
 
 __all__ = ["LOOK_EVERY", "TIME_LIMIT", "Limits", "fuzz"]
 
 TIME_LIMIT = 10.0
 
-CLEAN, FOUND, MISUSED, INTERRUPTED = 0, 1, 2, 130
+_QUICK = 0.5
+"""The time limit of an operation while a hang is shrunk, in seconds."""
 _LEAST_ACCEPTED = 0.5
 """Below this share the run says little: most calls were only refused."""
 
@@ -52,14 +47,23 @@ class Limits:
 
 
 def fuzz(
-    target: str, limits: Limits, seed: int, *, isolate: bool, look_every: int, out: Path
+    target: str,
+    limits: Limits,
+    seed: int,
+    *,
+    isolate: bool,
+    look_every: int,
+    out: Path,
+    shrink: bool = True,
+    known: KnownFailures | None = None,
+    live: bool = False,
 ) -> int:
     """Run the campaign; returns the exit status."""
     console = Console(highlight=False, soft_wrap=True)
     try:
         factory = find(target)
     except UnknownTarget as error:
-        return _misused(error)
+        return misused("fuzz", error)
     console.print(
         f"target {escape(target)}, seed {seed}"
         + (f", run {limits.run}" if limits.run is not None else "")
@@ -68,27 +72,40 @@ def fuzz(
     start = start_isolated(process) if process else start_locally(factory, limits.one_operation)
     options = _options(limits, isolate, look_every)
     totals = Totals()
-    found: Counter[tuple[str, str]] = Counter()
+    known = known or KnownFailures([])
+    bench = ManagerBench(factory, look_every=look_every, start=start)
+    findings = Findings(
+        console,
+        MANAGER,
+        bench,
+        target,
+        f"kvref fuzz {target}{options}",
+        out,
+        Shrinking(_quick(bench, factory, limits, look_every, isolate)) if shrink else None,
+        known,
+    )
+    found = findings.found
+    live_trace = LiveTrace(out, MANAGER, target, factory.promises, seed, look_every, on=live)
     # The time of a process of its own is not ours to count.
     clock, of_what = (time.monotonic, "") if isolate else (time.process_time, " of processor time")
     interrupted = False
     unbuilt: CannotBuild | None = None
     began = time.monotonic()
     runs = campaign(
-        start, factory, seed, totals, first_run=limits.run or 0, look_every=look_every, clock=clock
+        start,
+        factory,
+        seed,
+        totals,
+        first_run=limits.run or 0,
+        look_every=look_every,
+        clock=clock,
+        listen=live_trace.listen,
     )
     try:
         with _progress(console, totals, found) as show:
             for failure in runs:
                 if failure is not None:
-                    kind = (
-                        failure.divergence.kind.value,
-                        type(failure.divergence.operation).__name__,
-                    )
-                    found[kind] += 1
-                    bench = ManagerBench(factory, look_every=look_every, start=start)
-                    where = _keep(out, target, failure, bench)
-                    _report(console, target + options, failure, where, in_full=found[kind] == 1)
+                    findings.take(failure)
                 show(time.monotonic() - began)
                 if _enough(limits, totals, found, time.monotonic() - began):
                     break
@@ -97,12 +114,14 @@ def fuzz(
     except CannotBuild as error:
         unbuilt = error
     finally:
+        live_trace.close()
         if process is not None:
             process.close()
     if totals.runs or unbuilt is None:
         _verdict(console, factory, totals, found, time.monotonic() - began, look_every, of_what)
+    _known(console, known)
     if unbuilt is not None:
-        _misused(unbuilt)
+        misused("fuzz", unbuilt)
     if found:
         return FOUND
     if unbuilt is not None:
@@ -113,10 +132,20 @@ def fuzz(
     return CLEAN if totals.share_accepted >= _LEAST_ACCEPTED else FOUND
 
 
-def _misused(error: Exception) -> int:
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
-    console.print(f"kvref fuzz: {error}", markup=False)
-    return MISUSED
+def _quick(
+    bench: ManagerBench, factory: TargetFactory, limits: Limits, look_every: int, isolate: bool
+) -> ManagerBench:
+    """With a short time limit, where that costs nothing: an isolated process would start anew."""
+    if isolate or limits.one_operation <= _QUICK:
+        return bench
+    return ManagerBench(factory, look_every=look_every, start=start_locally(factory, _QUICK))
+
+
+def _known(console: Console, known: KnownFailures) -> None:
+    for each, count in known.met:
+        console.print(f"known, {count} times: {each.kind.value}, {each.note}", markup=False)
+    for each in known.not_met:
+        console.print(f"known, and did not occur: {each.kind.value}, {each.note}", markup=False)
 
 
 def _enough(
@@ -170,46 +199,6 @@ def _options(limits: Limits, isolate: bool, look_every: int) -> str:
         + (f" --time-limit {limits.one_operation:g}" if limits.one_operation != TIME_LIMIT else "")
         + (f" --look-every {look_every}" if look_every != LOOK_EVERY else "")
     )
-
-
-def _keep(out: Path, target: str, failure: Failure, bench: ManagerBench) -> str:
-    """Write it to its file; says where, or why not, so that a full disk ends no campaign."""
-    program = Program(failure.operations, failure.configuration)
-    recorder = Recorder()
-    again = bench.run(program, recorder)
-    header = header_of(
-        MANAGER,
-        target,
-        bench.promises,
-        failure.configuration,
-        look_every=bench.look_every,
-        seed=failure.seed,
-        run=failure.run,
-    )
-    path = out / f"{safe_name(target)}-seed{failure.seed}-run{failure.run}.jsonl"
-    records = recorder.records if again == failure.divergence else ()
-    try:
-        write_failure(path, MANAGER, header, program, records, failure.divergence, failure.program)
-    except OSError as error:
-        return f"NOT written: {error}"
-    return f"written to {path}, and as a program beside it (.py)"
-
-
-def _report(console: Console, how: str, failure: Failure, where: str, *, in_full: bool) -> None:
-    """The difference, how to have it again, and the end of the program; a twin in one line."""
-    again = f"kvref fuzz {how} --seed {failure.seed} --run {failure.run}"
-    if not in_full:
-        console.print(f"once more: {failure.divergence.kind.value}, {again}, {where}", markup=False)
-        return
-    console.print("\n[bold red]DIFFERENCE[/bold red] ", end="")
-    console.print(str(failure.divergence), markup=False)
-    console.print(f"  run again: {again}", markup=False)
-    console.print(f"  {where}", markup=False)
-    console.print(
-        f"  the program ends ({len(failure.operations)} operations in all):", markup=False
-    )
-    for line in failure.program.splitlines()[-8:]:
-        console.print(f"    {line}", markup=False)
 
 
 def _verdict(

@@ -13,7 +13,7 @@ the file says what was asked.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -65,7 +65,7 @@ class Header(_Struct, frozen=True):
     configuration: msgspec.Raw
     seed: int | None = None
     run: int | None = None
-    look_every: int = 1
+    look_every: Annotated[int, msgspec.Meta(ge=1)] = 1
     commit: str | None = None
     versions: dict[str, str] = {}
     note: str | None = None

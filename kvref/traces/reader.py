@@ -26,56 +26,56 @@ from kvref.traces.format import (
     TraceError,
 )
 
-__all__ = ["LONGEST_LINE", "first_line", "read"]
+__all__ = ["LONGEST_LINE", "decoded", "first_line", "lines_of", "read"]
 
 LONGEST_LINE = 1 << 25
 """Bytes: more than a match of a million tokens takes."""
 
-_T = TypeVar("_T")
-_LINES: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Line)
+_A = TypeVar("_A")
+_R = TypeVar("_R")
 
 
 class _Schema(msgspec.Struct):
     schema: str
 
 
+_SCHEMA = msgspec.json.Decoder(_Schema)
+_HEADER = msgspec.json.Decoder(Header)
+_LINES: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Line)
+
+
 def first_line(path: Path) -> bytes:
     """The first line, for those who have to tell kinds of files apart; TraceError if none."""
-    return next(_lines(path), (0, b""))[1]
+    return next(lines_of(path), (0, b""))[1]
 
 
 def read(path: Path) -> Trace:
     """The trace in the file; TraceError if it is none, or not whole."""
-    lines = _lines(path)
+    lines = lines_of(path)
     number, first = next(lines, (0, b""))
     if not number:
         raise TraceError(path, 0, "empty: a trace begins with its header")
-    schema = _decoded(path, number, lambda: msgspec.json.decode(first, type=_Schema)).schema
+    schema = decoded(path, number, _SCHEMA.decode, first).schema
     if schema != SCHEMA:
         raise TraceError(path, number, f"schema {schema[:40]!r}, where {SCHEMA!r} is read")
-    header = _decoded(path, number, lambda: msgspec.json.decode(first, type=Header))
+    header = decoded(path, number, _HEADER.decode, first)
     machine = MACHINES.get(header.machine)
     if machine is None:
         known = ", ".join(MACHINES)
         raise TraceError(path, number, f"machine {header.machine[:40]!r}, known: {known}")
-    configuration = _decoded(
-        path, number, lambda: machine.decode_configuration(bytes(header.configuration))
-    )
-    promises = _decoded(path, number, lambda: machine.decode_promises(bytes(header.promises)))
+    configuration = decoded(path, number, machine.decode_configuration, bytes(header.configuration))
+    promises = decoded(path, number, machine.decode_promises, bytes(header.promises))
     operations: list[Any] = []
     records: list[Record] = []
     divergence: DivergenceLine | None = None
     for number, text in lines:
-        line = _decoded(path, number, lambda text=text: _LINES.decode(text))  # type: ignore[misc]
+        line = decoded(path, number, _LINES.decode, text)
         if divergence is not None:
             raise TraceError(path, number, "a line after the divergence, which ends a run")
         last = len(operations) - 1
         if isinstance(line, OperationLine):
             _at(path, number, line.index, last + 1)
-            raw = bytes(line.operation)
-            operations.append(
-                _decoded(path, number, lambda raw=raw: machine.decode(raw))  # type: ignore[misc]
-            )
+            operations.append(decoded(path, number, machine.decode, bytes(line.operation)))
             records.append(Record(expected=line.expected))
         elif isinstance(line, OutcomeLine):
             _at(path, number, line.index, last)
@@ -89,7 +89,7 @@ def read(path: Path) -> Trace:
     return Trace(header, machine, promises, program, tuple(records), divergence)
 
 
-def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
+def lines_of(path: Path) -> Iterator[tuple[int, bytes]]:
     """Each line with its number, without its end."""
     try:
         with path.open("rb") as file:
@@ -105,9 +105,10 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
         raise TraceError(path, 0, getattr(error, "strerror", None) or str(error)) from None
 
 
-def _decoded(path: Path, number: int, decode: Callable[[], _T]) -> _T:
+def decoded(path: Path, number: int, decode: Callable[[_A], _R], data: _A) -> _R:
+    """What `decode` makes of the data; TraceError if that is refused."""
     try:
-        return decode()
+        return decode(data)
     except RecursionError:
         reason = "nested too deep"
     except msgspec.ValidationError as error:

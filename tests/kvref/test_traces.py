@@ -262,7 +262,12 @@ class TestWhatIsNotATrace:
             ({"note": 3}, "$.note"),
             ({"target": 3}, "$.target"),
             ({"configuration": {"page_size": 0}}, "page_size and num_pages must be at least 1"),
-            ({"configuration": {"page_size": 2**20, "num_pages": 2**20}}, "more than int32 counts"),
+            (
+                {"configuration": {"page_size": 2**20, "num_pages": 2**20}},
+                "at most 2147483647 slots",
+            ),
+            ({"configuration": {"page_size": 2**17}}, "and 65536 in a page"),
+            ({"look_every": 0}, "$.look_every"),
             ({"configuration": {"pages": 1}}, "unknown field `pages`"),
             ({"configuration": []}, "Expected `object`"),
             ({"promises": {"eviction": "never"}}, "Invalid enum value"),
