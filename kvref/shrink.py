@@ -11,16 +11,16 @@ No randomness: the same program and target shrink to the same end, unless time r
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
 from kvref.divergence import Divergence, DivergenceKind
-from kvref.machine import Bench, Machine, Program
+from kvref.machine import Bench, Machine, Program, keep
 from kvref.target import CannotBuild
 
-__all__ = ["LOOKED", "Alike", "NotFailing", "Shrunk", "Way", "keep", "same_way", "shrink"]
+__all__ = ["LOOKED", "Alike", "NotFailing", "Shrunk", "Way", "same_way", "shrink"]
 
 Way = Hashable
 Alike = Callable[[Divergence], Way]
@@ -32,6 +32,8 @@ LOOKED = (DivergenceKind.STRUCTURE, DivergenceKind.INTEGRITY)
 _SHORTEST_WINDOW = 16
 _PAIRS_UP_TO = 12
 _REMEMBERED_UP_TO = 2000
+_REPAIRED_ABOVE = 40
+_ONE_TRY_ABOVE = 2000
 
 
 def same_way(divergence: Divergence) -> Way:
@@ -66,26 +68,6 @@ class Shrunk:
 
 class _OutOfTime(Exception):
     pass
-
-
-def keep(machine: Machine, operations: Sequence[Any], indices: Iterable[int]) -> tuple[Any, ...]:
-    """Only the operations of these indices (ascending), and of these only what still makes sense.
-
-    One that names what another made goes where that one went; else the name follows it.
-    """
-    number: dict[int, int] = {}
-    kept: list[Any] = []
-    for index in indices:
-        operation = operations[index]
-        reference = machine.reference(operation)
-        if reference is not None:
-            if reference not in number:
-                continue
-            if number[reference] != reference:
-                operation = machine.renumbered(operation, number[reference])
-        number[index] = len(kept)
-        kept.append(operation)
-    return tuple(kept)
 
 
 def shrink(
@@ -147,6 +129,9 @@ class _Shrinker:
         self._machine, self._bench, self._alike, self._progress = machine, bench, alike, progress
         self._way: Way = None
         self._seen: set[Program] = set()
+        self._repairing_helps = False
+        self._partners: dict[int, int] = {}
+        self._partners_of: Program | None = None
 
     def begin(self, program: Program) -> None:
         """Run the program, and take what comes before its difference and is not needed off."""
@@ -199,9 +184,27 @@ class _Shrinker:
         self._progress(len(self.best.operations), self.tries)
         return fails
 
-    def _only(self, indices: Iterable[int]) -> bool:
+    def _only(self, indices: Sequence[int]) -> bool:
+        """Whether these operations fail alone, in a long program also when that is made right."""
+        if len(indices) > _REPAIRED_ABOVE:
+            if self._fails(self._repaired(indices)):
+                self._repairing_helps = True
+                return True
+            if self._repairing_helps and len(indices) > _ONE_TRY_ABOVE:
+                return False  # the second try is not worth its time
         operations = keep(self._machine, self.best.operations, indices)
         return self._fails(Program(operations, self.best.configuration))
+
+    def _repaired(self, indices: Sequence[int]) -> Program:
+        """These operations without those whose partner is not among them, made right again."""
+        machine, promises = self._machine, self._bench.promises
+        if self._partners_of is not self.best:
+            self._partners_of = self.best
+            self._partners = machine.partners(self.best, promises)
+        kept, partners = set(indices), self._partners
+        whole = [index for index in indices if partners.get(index, index) in kept]
+        operations = keep(machine, self.best.operations, whole)
+        return machine.repaired(Program(operations, self.best.configuration), promises)
 
     # --------------------------------------------------------------- fewer operations
 
@@ -252,7 +255,7 @@ class _Shrinker:
         if total > _PAIRS_UP_TO:
             return False
         return any(
-            self._only(index for index in range(total) if index not in pair)
+            self._only([index for index in range(total) if index not in pair])
             for pair in combinations(range(total), 2)
         )
 
