@@ -15,6 +15,7 @@ from kvref.divergence import Divergence
 from kvref.executor import Executor, LocalExecutor
 from kvref.isolated import IsolatedExecutor, TargetProcess
 from kvref.judge import Judge
+from kvref.listener import Listener
 from kvref.operations import Operation
 from kvref.requests import composer as requests_composer
 from kvref.requests.configuration import RequestConfiguration
@@ -121,13 +122,22 @@ def _draw(random: Random, factory: Factory) -> Configuration:
 
 
 def _judge(
-    random: Random, executor: Any, configuration: Any, factory: Factory, look_every: int
+    random: Random,
+    executor: Any,
+    configuration: Any,
+    factory: Factory,
+    look_every: int,
+    listener: Listener | None,
 ) -> tuple[Any, tuple[Iterator[Any], Iterator[Any]]]:
     """The judge of a run; and its operations, and those that end it."""
     if isinstance(factory, TargetFactory):
-        judge = Judge(executor, configuration, factory.promises, look_every=look_every)
+        judge = Judge(
+            executor, configuration, factory.promises, look_every=look_every, listener=listener
+        )
         return judge, (Composer(random, judge).program(), drain(judge))
-    requests = RequestJudge(executor, configuration, factory.promises, look_every=look_every)
+    requests = RequestJudge(
+        executor, configuration, factory.promises, look_every=look_every, listener=listener
+    )
     composer = requests_composer.RequestComposer(random, requests)
     return requests, (composer.program(), requests_composer.drain(requests))
 
@@ -141,12 +151,13 @@ def campaign(
     first_run: int = 0,
     look_every: int = LOOK_EVERY,
     clock: Callable[[], float] = time.process_time,
+    listen: Callable[[int, Configuration], Listener | None] = lambda number, configuration: None,
 ) -> Iterator[Failure | None]:
     """Run for ever; yields after each run, with its failure if there was one.
 
     Every run depends on nothing but `seed`, its number and the target: (seed, number) has it
     again. `totals` is kept up to date during a run too, so that a caller who interrupts loses
-    nothing. `clock` is what the rate is measured by.
+    nothing. `clock` is what the rate is measured by; `listen` may give each run a listener.
     """
     number = first_run
     while True:
@@ -154,7 +165,8 @@ def campaign(
         configuration = _draw(random, factory)
         executor = start(configuration)
         try:
-            judge, parts = _judge(random, executor, configuration, factory, look_every)
+            listener = listen(number, configuration)
+            judge, parts = _judge(random, executor, configuration, factory, look_every, listener)
             failure = None
             began = clock()
             try:

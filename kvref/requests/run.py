@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from kvref.answers import Answer, Malformed, Raised, Returned
 from kvref.divergence import Divergence, DivergenceKind, blame
+from kvref.listener import Listener
 from kvref.oracle import NodeView, Oracle
 from kvref.refusals import Refusal, RefusalKind
 from kvref.requests.configuration import RequestConfiguration
@@ -43,6 +44,7 @@ class RequestRun:
         *,
         whole_tree: bool,
         tags: NamesPrefixes,
+        listener: Listener | None = None,
     ) -> None:
         self.configuration = configuration
         self.promises = promises
@@ -66,6 +68,7 @@ class RequestRun:
         self.peak_pages = 0
         self._executor = executor
         self._whole_tree = whole_tree
+        self._listener = listener
 
     def program(self) -> str:
         """What was issued so far, as Python."""
@@ -102,6 +105,8 @@ class RequestRun:
             self._differ(_KIND.STRUCTURE, "request-structure", "its fingerprint", before)
             return None
         answer = self._executor.call(index, operation)
+        if self._listener is not None:
+            self._listener.answers(index, answer)
         self.judged["request-refusals"] += 1
         if isinstance(answer, Done | Malformed):
             got = "accepted" if isinstance(answer, Done) else answer
