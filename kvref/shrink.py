@@ -150,6 +150,8 @@ class _Shrinker:
 
     def minimise(self) -> None:
         """Until nothing more can be left out."""
+        if len(self.best.operations) > _REPAIRED_ABOVE:
+            self._fails(self._machine.untangled(self.best, self._bench.promises))
         self._windows()
         while True:
             self._leave_out()
@@ -200,7 +202,7 @@ class _Shrinker:
         machine, promises = self._machine, self._bench.promises
         if self._partners_of is not self.best:
             self._partners_of = self.best
-            self._partners = machine.partners(self.best, promises)
+            self._partners = machine.partners(self.best)
         kept, partners = set(indices), self._partners
         whole = [index for index in indices if partners.get(index, index) in kept]
         operations = keep(machine, self.best.operations, whole)
@@ -211,11 +213,11 @@ class _Shrinker:
     def _windows(self) -> None:
         """Most failures need only what came shortly before: try ends of the run, short ones first.
 
-        All the tries together run fewer operations than the program twice over.
+        The tries together run fewer operations than the program has.
         """
         total = len(self.best.operations)
         length = _SHORTEST_WINDOW
-        while length < total // 2:
+        while length < total // 8:
             if self._only(self._window(total - length, total)):
                 return
             length *= 2

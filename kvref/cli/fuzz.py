@@ -163,7 +163,7 @@ def fuzz(
         )
     lowest = min((each.totals.share_accepted for each in ran), default=1.0)
     if ran:
-        verdict(console, lowest, found)
+        verdict(console, lowest, found, known)
     known_failures(console, known)
     if unbuilt is not None:
         misused("fuzz", unbuilt)

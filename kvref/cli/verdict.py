@@ -57,7 +57,9 @@ def known_failures(console: Console, known: KnownFailures) -> None:
         console.print(f"known, and did not occur: {each.kind.value}, {each.note}", markup=False)
 
 
-def verdict(console: Console, lowest: float, found: Counter[tuple[str, str]]) -> None:
+def verdict(
+    console: Console, lowest: float, found: Counter[tuple[str, str]], known: KnownFailures
+) -> None:
     """The last line; `lowest` is the least share accepted of a machine."""
     if found:
         kinds = ", ".join(f"{kind} at {where} ({count})" for (kind, where), count in found.items())
@@ -68,4 +70,5 @@ def verdict(console: Console, lowest: float, found: Counter[tuple[str, str]]) ->
             f"operations were accepted, fewer than {LEAST_ACCEPTED:.0%}"
         )
     else:
-        console.print("[bold green]clean[/bold green]: no difference from the oracle")
+        beside = " beside those that are known" if known.met else ""
+        console.print(f"[bold green]clean[/bold green]: no difference from the oracle{beside}")
