@@ -17,7 +17,7 @@ from rich.console import Console
 
 from kvref.campaign import Totals
 from kvref.cli import fuzz as fuzz_command
-from kvref.cli import progress
+from kvref.cli import progress, verdict
 from kvref.cli.machines import Machine
 from kvref.laws import LAWS
 from tests.kvref import wrong_targets
@@ -146,7 +146,8 @@ class TestFuzz:
         assert re.search(r"[\d,]+ skipped", text)
 
     def test_a_run_of_refused_calls_says_nothing(self, kvref, monkeypatch):
-        monkeypatch.setattr(fuzz_command, "_LEAST_ACCEPTED", 1.0)
+        monkeypatch.setattr(fuzz_command, "LEAST_ACCEPTED", 1.0)
+        monkeypatch.setattr(verdict, "LEAST_ACCEPTED", 1.0)
         text = kvref("fuzz", WRONG + "right", "--ops", "300", "--seed", "4", status=1)
         assert re.search(r"not a meaningful run: only \d\d% of the operations were accepted", text)
 
