@@ -163,8 +163,14 @@ class TestTheSameWay:
         )
         shrunk = shrink(MANAGER, bench(Two), program)
         assert shrunk.divergence.kind is DivergenceKind.VICTIMS
-        loose = shrink(MANAGER, bench(Two), program, alike=lambda _: None)
-        assert [type(each) for each in loose.program.operations] == [Match]
+
+    def test_what_is_alike_can_be_said_otherwise(self):
+        was = bench().run(padded(5))
+        shrunk = shrink(MANAGER, bench(), padded(5))
+        assert shrunk.divergence.expected == "[0, 1, 2, 3, 4]" != was.expected
+        strict = shrink(MANAGER, bench(), padded(5), alike=lambda found: found.expected)
+        assert strict.divergence.expected == was.expected == "[1, 2, 3, 4, 5, 6]"
+        assert len(strict.program.operations) == 2
 
     def test_a_program_that_agrees_is_refused(self):
         with pytest.raises(NotFailing):
