@@ -15,6 +15,8 @@ from kvref.executor import Executor, LocalExecutor
 from kvref.isolated import IsolatedExecutor, TargetProcess
 from kvref.judge import Judge
 from kvref.operations import Operation
+from kvref.situations import collector
+from kvref.situations.counting import Counting
 from kvref.target import TargetFactory
 
 __all__ = ["LOOK_EVERY", "Failure", "Totals", "campaign", "start_isolated", "start_locally"]
@@ -82,20 +84,28 @@ def campaign(
     first_run: int = 0,
     look_every: int = LOOK_EVERY,
     clock: Callable[[], float] = time.process_time,
+    counting: Counting | None = None,
 ) -> Iterator[Failure | None]:
     """Run for ever; yields after each run, with its failure if there was one.
 
     Every run depends on nothing but `seed`, its number and the target: (seed, number) has it
     again. `totals` is kept up to date during a run too, so that a caller who interrupts loses
-    nothing. `clock` is what the rate is measured by.
+    nothing. `clock` is what the rate is measured by. `counting` counts what the runs meet; by
+    default the collector of this process does, if it is on.
     """
+    counting = counting or collector.counting(factory)
     number = first_run
     while True:
         random = Random(f"{seed}:{number}")
         configuration = draw_configuration(random, factory.promises)
         executor = start(configuration)
         try:
-            judge = Judge(executor, configuration, factory.promises, look_every=look_every)
+            watcher = counting.watch(configuration) if counting else None
+            judge = Judge(
+                executor, configuration, factory.promises, look_every=look_every, listener=watcher
+            )
+            if watcher:
+                watcher.attach(judge.judged)
             failure = None
             began = clock()
             try:
@@ -113,6 +123,8 @@ def campaign(
                 totals.refused += len(judge.refused)
                 totals.skipped += len(judge.skipped)
                 totals.judged += judge.judged
+                if counting and watcher:
+                    counting.count(watcher, judge)
             if judge.divergence is not None:
                 failure = Failure(
                     seed,

@@ -15,6 +15,7 @@ from kvref.configuration import Configuration
 from kvref.divergence import Divergence, DivergenceKind
 from kvref.executor import Executor
 from kvref.legal_eviction import follow
+from kvref.listener import Listener
 from kvref.naive_oracle import NaiveOracle
 from kvref.operations import (
     FOREIGN,
@@ -57,6 +58,7 @@ class Judge:
         promises: Promises | None = None,
         *,
         look_every: int = 1,
+        listener: Listener | None = None,
     ) -> None:
         """Judge `executor`, whose target is new and empty.
 
@@ -66,6 +68,7 @@ class Judge:
             promises: what the target claims; the whole contract by default.
             look_every: structure, integrity and the oracle's own recount are looked at after
                 every N-th operation and by `look`, all else after each operation.
+            listener: is told of each operation before it runs and after.
         """
         self.configuration = configuration
         self.promises = promises or Promises()
@@ -82,6 +85,7 @@ class Judge:
         self.judged: Counter[str] = Counter()
         self._executor = executor
         self._look_every = look_every
+        self._listener = listener
         self._handles: dict[int, Handle] = {}
         self._first_match: dict[Handle, int] = {}  # handles are counted by their first match
         self._latest_of_length: dict[int, int] = {}
@@ -111,22 +115,28 @@ class Judge:
         index = len(self.operations)
         self.operations.append(operation)
         if not self._applicable(operation):
-            self.skipped.append(index)
+            self._skip(index, operation)
             return None
         try:
             expected = self._ask(operation)
         except Refused as refused:
             if refused.refusal.kind not in self.promises.refuses:
-                self.skipped.append(index)
+                self._skip(index, operation)
                 return None
             self.refused.append(index)
+            if self._listener is not None:
+                self._listener.begins(index, operation, refused.refusal)
             self._judge_refusal(index, operation, refused.refusal)
         else:
             self.accepted += 1
-            self._judge_answer(operation, expected, self._executor.call(index, operation))
+            if self._listener is not None:
+                self._listener.begins(index, operation, expected)
+            self._judge_answer(operation, expected, self._call(index, operation))
             self._note(index, operation, expected)
         self.judged["answers-in-time"] += 1
         self._judge_sizes()
+        if self._listener is not None:
+            self._listener.ends(index, self.oracle)
         if len(self.operations) % self._look_every == 0:
             self.look()
         return self.divergence
@@ -142,6 +152,17 @@ class Judge:
             if not isinstance(answer, Returned):
                 self._diverge(_KIND.INTEGRITY, "integrity", "a healthy cache", answer)
         return self.divergence
+
+    def _skip(self, index: int, operation: Operation) -> None:
+        self.skipped.append(index)
+        if self._listener is not None:
+            self._listener.skips(index, operation, self.oracle)
+
+    def _call(self, index: int, operation: Operation) -> Answer:
+        answer = self._executor.call(index, operation)
+        if self._listener is not None:
+            self._listener.answers(index, answer)
+        return answer
 
     # ------------------------------------------------------------------------- the oracle
 
@@ -238,7 +259,7 @@ class Judge:
         if isinstance(before, Answer):
             self._diverge(_KIND.STRUCTURE, "structure", "its fingerprint", before)
             return
-        answer = self._executor.call(index, operation)
+        answer = self._call(index, operation)
         self.judged["refusals"] += 1
         if isinstance(answer, Returned | Malformed):
             result = answer.value if isinstance(answer, Returned) else answer

@@ -16,7 +16,7 @@ traces; `recompute` derives all of them from the table alone and compares.
 
 from __future__ import annotations
 
-from collections.abc import KeysView, Sequence
+from collections.abc import KeysView, Sequence, ValuesView
 from typing import Literal, NamedTuple
 
 from kvref.configuration import Configuration
@@ -218,6 +218,16 @@ class Oracle:
     def held(self) -> KeysView[int]:
         """The first slot of each page that the cache owns."""
         return self._holder.keys()
+
+    @property
+    def leaves(self) -> KeysView[Page]:
+        """The last page of each node without children."""
+        return self._leaves.keys()
+
+    @property
+    def roots(self) -> ValuesView[Page]:
+        """The root of each namespace that holds something."""
+        return self._roots.values()
 
     def nodes(self) -> list[NodeView]:
         """Every node, in any order; changes nothing."""

@@ -10,6 +10,8 @@ from typing import Annotated
 import typer
 
 from kvref.cli import fuzz as fuzz_command
+from kvref.cli import report as report_command
+from kvref.cli import situations as situations_command
 from kvref.cli import targets as targets_command
 
 __all__ = ["main"]
@@ -20,7 +22,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Finds the bugs in KV-cache managers: judges a manager against a plain oracle.",
     epilog=(
-        "Exit status: 0 clean, 1 a difference was found (or too little was accepted to say), "
+        "Exit status: 0 clean, 1 a difference was found (or too little was exercised to say), "
         "2 called wrongly, 130 interrupted."
     ),
 )
@@ -58,6 +60,15 @@ def fuzz(
     out: Annotated[
         Path, typer.Option(help="Folder for failures, one file each.", file_okay=False)
     ] = Path("kvref-failures"),
+    situations: Annotated[
+        bool, typer.Option(help="Count what the runs exercise, and fail if too little was.")
+    ] = True,
+    report: Annotated[
+        Path | None,
+        typer.Option(
+            help="File for what was exercised (JSON; see `kvref report`).", dir_okay=False
+        ),
+    ] = None,
 ) -> None:
     """Judge random programs of match, lock, insert, evict, unlock and reset.
 
@@ -66,6 +77,8 @@ def fuzz(
     """
     if seconds is not None and ops is not None:
         raise typer.BadParameter("--seconds and --ops exclude each other")
+    if report is not None and not situations:
+        raise typer.BadParameter("--report and --no-situations exclude each other")
     limits = fuzz_command.Limits(
         seconds=20.0 if seconds is None and ops is None else seconds,
         operations=ops,
@@ -75,8 +88,45 @@ def fuzz(
     )
     chosen = random.SystemRandom().randrange(2**32) if seed is None else seed
     raise typer.Exit(
-        fuzz_command.fuzz(target, limits, chosen, isolate=isolate, look_every=look_every, out=out)
+        fuzz_command.fuzz(
+            target,
+            limits,
+            chosen,
+            isolate=isolate,
+            look_every=look_every,
+            out=out,
+            situations=situations,
+            report=report,
+        )
     )
+
+
+@app.command()
+def report(
+    files: Annotated[
+        list[Path], typer.Argument(help="What `kvref fuzz --report` wrote; several are added up.")
+    ],
+    html: Annotated[
+        Path | None, typer.Option(help="File for the same as a page.", dir_okay=False)
+    ] = None,
+    baseline: Annotated[
+        Path | None, typer.Option(help="An earlier report: what changed since is shown.")
+    ] = None,
+    require: Annotated[
+        bool, typer.Option("--require", help="Exit with 1 if a required situation was never met.")
+    ] = False,
+) -> None:
+    """Show what runs exercised: laws that had something at stake, and situations met."""
+    raise typer.Exit(report_command.report(files, html=html, baseline=baseline, require=require))
+
+
+@app.command()
+def situations(
+    name: Annotated[str | None, typer.Argument(help="Show this one, with an example.")] = None,
+    target: Annotated[str | None, typer.Option(help="Judge the example there, too.")] = None,
+) -> None:
+    """List the situations that a run should meet, or show one with a smallest example."""
+    raise typer.Exit(situations_command.situations(name, target))
 
 
 @app.command()

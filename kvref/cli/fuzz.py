@@ -22,10 +22,13 @@ from kvref.campaign import (
     start_isolated,
     start_locally,
 )
+from kvref.cli.report import say_in_short
 from kvref.failure_file import write
 from kvref.isolated import TargetProcess
 from kvref.laws import LAWS
 from kvref.registry import UnknownTarget, find
+from kvref.situations.counting import Counting
+from kvref.situations.tally import write as write_tally
 from kvref.target import CannotBuild, TargetFactory
 
 __all__ = ["LOOK_EVERY", "TIME_LIMIT", "Limits", "fuzz"]
@@ -35,6 +38,9 @@ TIME_LIMIT = 10.0
 CLEAN, FOUND, MISUSED, INTERRUPTED = 0, 1, 2, 130
 _LEAST_ACCEPTED = 0.5
 """Below this share the run says little: most calls were only refused."""
+_WHOLE = 100_000
+"""Operations after which everything that has to be met was met, many times over: with the
+defaults that takes about 10,000. A shorter run says what it missed, and does not fail for it."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +55,15 @@ class Limits:
 
 
 def fuzz(
-    target: str, limits: Limits, seed: int, *, isolate: bool, look_every: int, out: Path
+    target: str,
+    limits: Limits,
+    seed: int,
+    *,
+    isolate: bool,
+    look_every: int,
+    out: Path,
+    situations: bool = True,
+    report: Path | None = None,
 ) -> int:
     """Run the campaign; returns the exit status."""
     console = Console(highlight=False, soft_wrap=True)
@@ -65,6 +79,7 @@ def fuzz(
     start = start_isolated(process) if process else start_locally(factory, limits.one_operation)
     options = _options(limits, isolate, look_every)
     totals = Totals()
+    counting = Counting(target, factory.promises) if situations else None
     found: Counter[tuple[str, str]] = Counter()
     # The time of a process of its own is not ours to count.
     clock, of_what = (time.monotonic, "") if isolate else (time.process_time, " of processor time")
@@ -72,8 +87,9 @@ def fuzz(
     unbuilt: CannotBuild | None = None
     began = time.monotonic()
     runs = campaign(
-        start, factory, seed, totals, first_run=limits.run or 0, look_every=look_every, clock=clock
-    )
+        start, factory, seed, totals, first_run=limits.run or 0, look_every=look_every,
+        clock=clock, counting=counting,
+    )  # fmt: skip
     try:
         with _progress(console, totals, found) as show:
             for failure in runs:
@@ -95,8 +111,13 @@ def fuzz(
     finally:
         if process is not None:
             process.close()
+    missed: list[str] = []
     if totals.runs or unbuilt is None:
-        _verdict(console, factory, totals, found, time.monotonic() - began, look_every, of_what)
+        _counts(console, factory, totals, time.monotonic() - began, look_every, of_what)
+        if counting is not None and totals.runs:
+            missed = _exercised(console, counting, report)
+        whole = limits.run is None and totals.operations >= _WHOLE
+        good = _verdict(console, totals, found, missed if whole else [])
     if unbuilt is not None:
         _misused(unbuilt)
     if found:
@@ -106,7 +127,21 @@ def fuzz(
     if interrupted:
         console.print("[bold]interrupted[/bold]: clean so far")
         return INTERRUPTED
-    return CLEAN if totals.share_accepted >= _LEAST_ACCEPTED else FOUND
+    return CLEAN if good else FOUND
+
+
+def _exercised(console: Console, counting: Counting, report: Path | None) -> list[str]:
+    """Say what was exercised, and write it; returns what was required and never met."""
+    tally = counting.tally()
+    missed = say_in_short(console, tally)
+    if report is not None:
+        try:
+            write_tally(report, tally)
+        except OSError as error:
+            console.print(f"[red]report NOT written[/red]: {escape(str(error))}")
+        else:
+            console.print(f"report: {report}", markup=False)
+    return missed
 
 
 def _misused(error: Exception) -> int:
@@ -193,11 +228,10 @@ def _report(console: Console, how: str, failure: Failure, where: str, *, in_full
         console.print(f"    {line}", markup=False)
 
 
-def _verdict(
+def _counts(
     console: Console,
     factory: TargetFactory,
     totals: Totals,
-    found: Counter[tuple[str, str]],
     elapsed: float,
     look_every: int,
     of_what: str,
@@ -225,13 +259,25 @@ def _verdict(
         f"structure, integrity and the oracle's own recount: every {look_every} operations of a "
         "run, before its locks are given back, and at its end; all else after each operation"
     )
+
+
+def _verdict(
+    console: Console, totals: Totals, found: Counter[tuple[str, str]], missed: list[str]
+) -> bool:
+    """The last line; returns whether the run is worth to be called clean."""
+    meaningless = "[bold red]not a meaningful run[/bold red]:"
     if found:
         kinds = ", ".join(f"{kind} at {where} ({count})" for (kind, where), count in found.items())
         console.print(f"[bold red]found {found.total()}[/bold red]: {kinds}")
-    elif totals.share_accepted < _LEAST_ACCEPTED:
+        return False
+    if totals.share_accepted < _LEAST_ACCEPTED:
         console.print(
-            f"[bold red]not a meaningful run[/bold red]: only {totals.share_accepted:.0%} of the "
+            f"{meaningless} only {totals.share_accepted:.0%} of the "
             f"operations were accepted, fewer than {_LEAST_ACCEPTED:.0%}"
         )
-    else:
-        console.print("[bold green]clean[/bold green]: no difference from the oracle")
+        return False
+    if missed:
+        console.print(f"{meaningless} it never met {', '.join(missed)}")
+        return False
+    console.print("[bold green]clean[/bold green]: no difference from the oracle")
+    return True

@@ -29,6 +29,9 @@ from kvref.operations import (
     Unlock,
 )
 from kvref.registry import find
+from kvref.situations import collector
+from kvref.situations.counting import Counting
+from kvref.situations.manager import ManagerWatcher
 from kvref.target import TargetFactory
 from kvstrategies.configuration import configurations
 from kvstrategies.sequences import ALPHABETS, Recipe, recipes
@@ -46,12 +49,15 @@ class ManagerMachine(RuleBasedStateMachine):
     """Subclass it with a `factory`, or let `manager_shards` do so."""
 
     factory: ClassVar[TargetFactory]
+    target_name: ClassVar[str] = ""
     time_limit: ClassVar[float] = 10.0
 
     def __init__(self) -> None:
         super().__init__()
         self.judge: Judge | None = None
         self._executor: LocalExecutor | None = None
+        self._counting: Counting | None = None
+        self._watcher: ManagerWatcher | None = None
         self._sequences: list[tuple[int, ...]] = []
         self._matches: list[int] = []
 
@@ -75,7 +81,11 @@ class ManagerMachine(RuleBasedStateMachine):
         self._spaces = spaces if promises.namespaces else (None,)
         self._carried = _NARROW if max(map(abs, alphabet)) < 2**31 else _WIDE
         self._executor = LocalExecutor(self.factory(configuration), self.time_limit)
-        self.judge = Judge(self._executor, configuration, promises)
+        self._counting = collector.counting(self.factory, self.target_name)
+        self._watcher = self._counting.watch(configuration) if self._counting else None
+        self.judge = Judge(self._executor, configuration, promises, listener=self._watcher)
+        if self._watcher:
+            self._watcher.attach(self.judge.judged)
         for recipe in first:
             self.insert(recipe, 0, recipe.content)
 
@@ -178,6 +188,8 @@ class ManagerMachine(RuleBasedStateMachine):
                 for operation in drain(self.judge):
                     self._apply(operation)
         finally:
+            if self._counting and self._watcher and self.judge:
+                self._counting.count(self._watcher, self.judge)
             if self._executor is not None:
                 self._executor.close()
 
@@ -216,8 +228,9 @@ class ManagerMachine(RuleBasedStateMachine):
 
 def manager_machine(target: str | TargetFactory, name: str = "Manager") -> type[ManagerMachine]:
     """A machine of one target: a registered name, `module:factory`, or a factory."""
+    named = target if isinstance(target, str) else ""
     factory = find(target) if isinstance(target, str) else target
-    return type(name, (ManagerMachine,), {"factory": factory})
+    return type(name, (ManagerMachine,), {"factory": factory, "target_name": named})
 
 
 def manager_shards(

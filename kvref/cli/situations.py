@@ -1,0 +1,72 @@
+"""`kvref situations`: what there is to be met, and a smallest example of each."""
+
+from __future__ import annotations
+
+import difflib
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from kvref.executor import LocalExecutor
+from kvref.judge import Judge
+from kvref.registry import UnknownTarget, find
+from kvref.situations.counting import Counting
+from kvref.situations.registry import SITUATIONS
+from kvref.situations.witnesses import WITNESSES
+from kvref.target import CannotBuild
+
+__all__ = ["situations"]
+
+_SECONDS = 10.0
+
+
+def situations(name: str | None, target: str | None) -> int:
+    """List them, or show one and, with a target, judge its example there; the exit status."""
+    console = Console(highlight=False, soft_wrap=name is not None)
+    if name is None:
+        table = Table("situation", "what has happened", box=None, header_style="bold")
+        for situation in SITUATIONS.values():
+            table.add_row(escape(situation.id), escape(situation.sentence))
+        console.print(table)
+        return 0
+    if name not in SITUATIONS:
+        near = difflib.get_close_matches(name, SITUATIONS, n=1)
+        hint = f": did you mean {near[0]}?" if near else "; `kvref situations` lists them"
+        return _misused(f"there is no situation {name!r}{hint}")
+    situation = SITUATIONS[name]
+    for line in (situation.sentence, situation.why, "", WITNESSES[name].python()):
+        console.print(line, markup=False)
+    return 0 if target is None else _judge(console, name, target)
+
+
+def _judge(console: Console, name: str, target: str) -> int:
+    try:
+        factory = find(target)
+        configuration, operations = WITNESSES[name]
+        executor = LocalExecutor(factory(configuration), _SECONDS)
+    except (UnknownTarget, CannotBuild) as error:
+        return _misused(str(error))
+    counting = Counting(target, factory.promises)
+    watcher = counting.watch(configuration)
+    judge = Judge(executor, configuration, factory.promises, listener=watcher)
+    try:
+        for operation in operations:
+            if judge.apply(operation) is not None:
+                break
+    finally:
+        executor.close()
+    counting.count(watcher, judge)
+    if judge.divergence is not None:
+        console.print(str(judge.divergence), markup=False)
+        return 1
+    met = counting.tally().situations[name].met
+    words = "clean" if met else "clean, and not met: what it takes is not promised"
+    console.print(f"{target}: {words}", markup=False)
+    return 0
+
+
+def _misused(words: str) -> int:
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    console.print(f"kvref situations: {words}", markup=False)
+    return 2
