@@ -1,4 +1,4 @@
-"""A random campaign: one run after another, each a new manager and a random program."""
+"""A random campaign: one run after another, each a new target and a random program."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from random import Random
+from typing import Any
 
 from kvref.composer import Composer, drain, draw_configuration
 from kvref.configuration import Configuration
@@ -15,18 +16,40 @@ from kvref.executor import Executor, LocalExecutor
 from kvref.isolated import IsolatedExecutor, TargetProcess
 from kvref.judge import Judge
 from kvref.operations import Operation
+from kvref.requests import composer as requests_composer
+from kvref.requests.configuration import RequestConfiguration
+from kvref.requests.executor import LocalRequestExecutor, RequestExecutor
+from kvref.requests.isolated import IsolatedRequestExecutor
+from kvref.requests.judge import RequestJudge
+from kvref.requests.operations import RequestOperation
+from kvref.requests.target import RequestTargetFactory
 from kvref.situations import collector
 from kvref.situations.counting import Counting
 from kvref.target import TargetFactory
 
-__all__ = ["LOOK_EVERY", "Failure", "Totals", "campaign", "start_isolated", "start_locally"]
+__all__ = [
+    "LOOK_EVERY",
+    "REQUESTS_LOOK_EVERY",
+    "Factory",
+    "Failure",
+    "Totals",
+    "campaign",
+    "start_isolated",
+    "start_locally",
+]
 
 LOOK_EVERY = 256
 """Structure, integrity and the oracle's recount are looked at after so many operations of a run,
 before its locks are given back, and at its end: a look costs as much as about ten operations."""
 
-Start = Callable[[Configuration], Executor]
-"""Gives the executor of a new, empty target."""
+REQUESTS_LOOK_EVERY = 64
+"""The same for whole requests, where a look takes in rows and contents too."""
+
+Factory = TargetFactory | RequestTargetFactory
+"""A bare manager, or whole requests: says which machine plays."""
+
+Start = Callable[[Any], Any]
+"""Gives the executor of a new, empty target from its configuration."""
 
 
 @dataclass(frozen=True)
@@ -36,9 +59,14 @@ class Failure:
     seed: int
     run: int
     configuration: Configuration
-    operations: tuple[Operation, ...]
+    operations: tuple[Operation, ...] | tuple[RequestOperation, ...]
     divergence: Divergence
     program: str
+
+    @property
+    def machine(self) -> str:
+        """What ran: "manager", or "requests"."""
+        return "requests" if isinstance(self.configuration, RequestConfiguration) else "manager"
 
 
 @dataclass
@@ -65,19 +93,58 @@ class Totals:
         return self.accepted / judged if judged else 1.0
 
 
-def start_locally(factory: TargetFactory, seconds: float) -> Start:
+def start_locally(factory: Factory, seconds: float) -> Start:
     """Targets in this process, each operation under a limit of `seconds`."""
-    return lambda configuration: LocalExecutor(factory(configuration), seconds)
+
+    def start(configuration: Any) -> Executor | RequestExecutor:
+        if isinstance(factory, TargetFactory):
+            return LocalExecutor(factory(configuration), seconds)
+        return LocalRequestExecutor(factory(configuration), seconds)
+
+    return start
 
 
 def start_isolated(process: TargetProcess) -> Start:
     """Targets in `process`, which the caller closes."""
-    return lambda configuration: IsolatedExecutor(process, configuration)
+
+    def start(configuration: Configuration) -> Executor | RequestExecutor:
+        if isinstance(configuration, RequestConfiguration):
+            return IsolatedRequestExecutor(process, configuration)
+        return IsolatedExecutor(process, configuration)
+
+    return start
+
+
+def _draw(random: Random, factory: Factory) -> Configuration:
+    if isinstance(factory, TargetFactory):
+        return draw_configuration(random, factory.promises)
+    return requests_composer.draw_configuration(random, factory.promises)
+
+
+def _judge(
+    random: Random,
+    executor: Any,
+    configuration: Any,
+    factory: Factory,
+    look_every: int,
+    watcher: Any,
+) -> tuple[Any, tuple[Iterator[Any], Iterator[Any]]]:
+    """The judge of a run; and its operations, and those that end it."""
+    if isinstance(factory, TargetFactory):
+        judge = Judge(
+            executor, configuration, factory.promises, look_every=look_every, listener=watcher
+        )
+        return judge, (Composer(random, judge).program(), drain(judge))
+    requests = RequestJudge(
+        executor, configuration, factory.promises, look_every=look_every, observer=watcher
+    )
+    composer = requests_composer.RequestComposer(random, requests)
+    return requests, (composer.program(), requests_composer.drain(requests))
 
 
 def campaign(
     start: Start,
-    factory: TargetFactory,
+    factory: Factory,
     seed: int,
     totals: Totals,
     *,
@@ -97,20 +164,18 @@ def campaign(
     number = first_run
     while True:
         random = Random(f"{seed}:{number}")
-        configuration = draw_configuration(random, factory.promises)
+        configuration = _draw(random, factory)
         executor = start(configuration)
         try:
             watcher = counting.watch(configuration) if counting else None
-            judge = Judge(
-                executor, configuration, factory.promises, look_every=look_every, listener=watcher
-            )
+            judge, parts = _judge(random, executor, configuration, factory, look_every, watcher)
             if watcher:
                 watcher.attach(judge.judged)
             failure = None
             began = clock()
             try:
                 # Looked at while there is most to see, and when nothing may be left.
-                for part in (Composer(random, judge).program(), drain(judge)):
+                for part in parts:
                     for operation in part:
                         if judge.apply(operation) is not None:
                             break

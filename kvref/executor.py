@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Protocol, TypeGuard, TypeVar
+from typing import Any, Protocol, TypeGuard
 
-from kvref.answers import Answer, Died, Hung, Malformed, Returned, from_exception, words
+from kvref.answers import Answer, Malformed, Returned, short
+from kvref.guard import Guard
 from kvref.operations import FOREIGN, Evict, Insert, Lock, Match, Operation, Unlock
 from kvref.oracle import NodeView
 from kvref.target import InspectableTarget, Target
-from kvref.time_limit import TimeLimit, TimeLimitExceeded
 
-__all__ = ["Executor", "LocalExecutor"]
-
-_R = TypeVar("_R")
+__all__ = ["Executor", "LocalExecutor", "read_nodes"]
 
 
 class Executor(Protocol):
@@ -51,9 +48,7 @@ class LocalExecutor:
         self._target = target
         # Asked once: the check of a protocol costs more than most operations.
         self._inspectable = target if isinstance(target, InspectableTarget) else None
-        self._limit = TimeLimit(seconds or 0.0)
-        if seconds is not None:
-            self._limit.open()
+        self._guard = Guard(seconds)
         self._handles: dict[int, Any] = {}
 
     def call(self, index: int, operation: Operation) -> Answer:
@@ -72,7 +67,7 @@ class LocalExecutor:
         """The target's structure, or None where it shows none."""
         if self._inspectable is None:
             return None
-        return self._guard(self._nodes, self._inspectable)
+        return self._guard(read_nodes, self._inspectable)
 
     def fingerprint(self) -> Any:
         """Equal to an earlier one if nothing has changed; None where the target has none."""
@@ -86,25 +81,7 @@ class LocalExecutor:
 
     def close(self) -> None:
         """End the time limit's timer."""
-        self._limit.close()
-
-    def _guard(self, function: Callable[..., _R], *args: Any) -> _R | Answer:
-        limit = self._limit
-        outer = limit.begin()
-        try:
-            try:
-                return function(*args)
-            finally:
-                limit.end(outer)
-        except TimeLimitExceeded:
-            limit.end(outer)  # the tick may have come before the `finally` got that far
-            return Hung(limit.seconds)
-        except SystemExit as end:  # or a target could end the campaign, and with status 0
-            return Died(f"sys.exit({end.code!r})")
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:  # a panic of a Rust extension is no Exception
-            return from_exception(error)
+        self._guard.close()
 
     def _run(self, index: int, operation: Any) -> Answer:
         # By type and not by pattern, the most frequent first: this runs once an operation.
@@ -116,7 +93,7 @@ class LocalExecutor:
             self._handles[index] = handle
             cached_len = getattr(handle, "cached_len", None)
             if not _is_int(cached_len):
-                return Malformed(f"a handle whose cached_len is {_short(cached_len)}")
+                return Malformed(f"a handle whose cached_len is {short(cached_len)}")
             return _slots(slots, cached_len)
         if kind is Insert:
             already = target.insert_prefix(
@@ -125,7 +102,7 @@ class LocalExecutor:
                 namespace=operation.namespace,
                 carried=operation.carried,
             )
-            return Returned(already) if _is_int(already) else Malformed(_short(already))
+            return Returned(already) if _is_int(already) else Malformed(short(already))
         if kind is Lock or kind is Unlock:
             handle = self._resolve(operation.handle)
             if kind is Lock:
@@ -144,17 +121,19 @@ class LocalExecutor:
         sizes: tuple[Any, ...] = self._target.sizes()
         if len(sizes) == 2 and type(sizes[0]) is int and type(sizes[1]) is int:
             return sizes[0], sizes[1]
-        return Malformed(_short(sizes))
+        return Malformed(short(sizes))
 
     def _check_integrity(self) -> Answer:
         self._target.check_integrity()
         return Returned(None)
 
-    def _nodes(self, target: InspectableTarget) -> list[NodeView] | Answer:
-        nodes: object = target.nodes()
-        if isinstance(nodes, list) and all(map(_is_node, nodes)):
-            return nodes
-        return Malformed(_short(nodes))
+
+def read_nodes(target: InspectableTarget) -> list[NodeView] | Answer:
+    """The target's nodes, if they are what they are declared to be."""
+    nodes: object = target.nodes()
+    if isinstance(nodes, list) and all(map(_is_node, nodes)):
+        return nodes
+    return Malformed(short(nodes))
 
 
 def _same(one: Any, other: Any) -> bool:
@@ -169,7 +148,7 @@ def _is_int(value: object) -> TypeGuard[int]:
 def _slots(slots: object, cached_len: int | None = None) -> Returned | Malformed:
     if type(slots) is list and set(map(type, slots)) <= {int}:
         return Returned(slots, cached_len)
-    return Malformed(_short(slots))
+    return Malformed(short(slots))
 
 
 def _is_node(node: object) -> bool:
@@ -183,7 +162,3 @@ def _is_node(node: object) -> bool:
         and type(prefix) is type(slots) is tuple
         and set(map(type, (*prefix, *slots, lock_count))) <= {int}
     )
-
-
-def _short(value: object) -> str:
-    return f"a {type(value).__name__}: {words(repr, value)[:200]}"

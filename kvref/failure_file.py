@@ -9,7 +9,6 @@ from pathlib import Path
 import msgspec
 
 from kvref.campaign import Failure
-from kvref.operations import encode
 
 __all__ = ["SCHEMA", "write"]
 
@@ -24,6 +23,7 @@ def write(folder: Path, target: str, failure: Failure) -> Path:
     """
     header = {
         "schema": SCHEMA,
+        "machine": failure.machine,
         "target": target,
         "seed": failure.seed,
         "run": failure.run,
@@ -32,14 +32,15 @@ def write(folder: Path, target: str, failure: Failure) -> Path:
     }
     lines = [
         msgspec.json.encode(header),
-        *map(encode, failure.operations),
+        *map(msgspec.json.encode, failure.operations),
         msgspec.json.encode({"divergence": failure.divergence}),
     ]
     safe = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in target)
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{safe}-seed{failure.seed}-run{failure.run}.jsonl"
+    which = "-requests" if failure.machine == "requests" else ""
+    path = folder / f"{safe}{which}-seed{failure.seed}-run{failure.run}.jsonl"
     said = "".join(f"# {line}\n" for line in str(failure.divergence).splitlines())
-    about = f"# Judged was {target}; this issues the same to the manager of kvgpu.\n"
+    about = f"# Judged was {target}; this issues the same to kvgpu.\n"
     _replace(path.with_suffix(".py"), f"{said}{about}{failure.program}".encode())
     _replace(path, b"\n".join(lines) + b"\n")
     return path

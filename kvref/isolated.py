@@ -23,10 +23,13 @@ from kvref.configuration import Configuration
 from kvref.executor import LocalExecutor
 from kvref.operations import Operation
 from kvref.oracle import NodeView
-from kvref.registry import find
+from kvref.registry import find, find_requests, load
+from kvref.requests.executor import LocalRequestExecutor
+from kvref.requests.wire import NewRequests, RequestWire
+from kvref.requests.wire import answer as answer_requests
 from kvref.target import CannotBuild
 
-__all__ = ["IsolatedExecutor", "TargetProcess"]
+__all__ = ["Isolated", "IsolatedExecutor", "TargetProcess"]
 
 _T = TypeVar("_T")
 _START_SECONDS = 120.0  # importing torch on a busy machine
@@ -62,7 +65,7 @@ class _Same(msgspec.Struct, frozen=True, tag=True):
     other: int
 
 
-_Request = _New | _Call | _Sizes | _Integrity | _Nodes | _Fingerprint | _Same
+_Request = _New | _Call | _Sizes | _Integrity | _Nodes | _Fingerprint | _Same | RequestWire
 
 
 class TargetProcess:
@@ -128,17 +131,35 @@ class TargetProcess:
         return f"signal {-code}"
 
 
-class IsolatedExecutor:
-    """One run of a target in a `TargetProcess`, which the caller owns and closes."""
+class Isolated:
+    """One run in a `TargetProcess`, which the caller owns and closes."""
 
-    def __init__(self, process: TargetProcess, configuration: Configuration) -> None:
+    def __init__(self, process: TargetProcess, new: _New | NewRequests) -> None:
         self._process = process
         self._lost: Hung | Died | None = None
-        started = process.ask(_New(configuration), Answer | None, _START_SECONDS)  # type: ignore[arg-type]
+        started = process.ask(new, Answer | None, _START_SECONDS)  # type: ignore[arg-type]
         if started is not None:
             self._lost = started if isinstance(started, Hung | Died) else None
             if self._lost is None:
-                raise CannotBuild(configuration, started)
+                raise CannotBuild(new.configuration, started)
+
+    def close(self) -> None:
+        """Nothing to give back: the process goes on to the next run."""
+
+    def _ask(self, request: _Request, kind: Any) -> Any:  # as `kind` says
+        if self._lost is not None:
+            return self._lost
+        answer = self._process.ask(request, kind)
+        if isinstance(answer, Hung | Died):
+            self._lost = answer
+        return answer
+
+
+class IsolatedExecutor(Isolated):
+    """One run of a manager in a `TargetProcess`, which the caller owns and closes."""
+
+    def __init__(self, process: TargetProcess, configuration: Configuration) -> None:
+        super().__init__(process, _New(configuration))
 
     def call(self, index: int, operation: Operation) -> Answer:
         """Run the operation number `index`."""
@@ -169,17 +190,6 @@ class IsolatedExecutor:
         answer: bool | Answer = self._ask(_Same(one, other), bool | Answer)
         return answer
 
-    def close(self) -> None:
-        """Nothing to give back: the process goes on to the next run."""
-
-    def _ask(self, request: _Request, kind: Any) -> Any:  # as `kind` says
-        if self._lost is not None:
-            return self._lost
-        answer = self._process.ask(request, kind)
-        if isinstance(answer, Hung | Died):
-            self._lost = answer
-        return answer
-
 
 def _serve(connection: Connection, target: str) -> None:
     """The child: answers requests until the parent is gone."""
@@ -187,17 +197,16 @@ def _serve(connection: Connection, target: str) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # What a target prints must not mix with the parent's report.
     os.dup2(2, 1)
-    factory = find(target)
-    executor: LocalExecutor | None = None
+    load(target)  # the parent waits long for the first answer, and for it alone
+    executor: LocalExecutor | LocalRequestExecutor | None = None
     requests = msgspec.json.Decoder(_Request)
     with contextlib.suppress(EOFError, ConnectionError):
         while True:
             request = requests.decode(connection.recv_bytes())
             answer: Any
-            if isinstance(request, _New):
+            if isinstance(request, _New | NewRequests):
                 try:
-                    # No limit of its own: the parent's does not depend on signals.
-                    executor = LocalExecutor(factory(request.configuration), seconds=None)
+                    executor = _executor(target, request)
                     answer = None
                 except CannotBuild as error:
                     answer = from_exception(error.__cause__ or error)
@@ -207,6 +216,13 @@ def _serve(connection: Connection, target: str) -> None:
             connection.send_bytes(_encode(answer))
 
 
+def _executor(target: str, new: _New | NewRequests) -> LocalExecutor | LocalRequestExecutor:
+    # No limit of its own: the parent's does not depend on signals.
+    if isinstance(new, _New):
+        return LocalExecutor(find(target)(new.configuration), seconds=None)
+    return LocalRequestExecutor(find_requests(target)(new.configuration), seconds=None)
+
+
 def _encode(answer: Any) -> bytes:
     try:
         return msgspec.json.encode(answer)
@@ -214,7 +230,9 @@ def _encode(answer: Any) -> bytes:
         return msgspec.json.encode(Malformed(str(error)))
 
 
-def _answer(executor: LocalExecutor, request: _Request) -> Any:
+def _answer(executor: LocalExecutor | LocalRequestExecutor, request: _Request) -> Any:
+    if isinstance(executor, LocalRequestExecutor):
+        return answer_requests(executor, request)
     match request:
         case _Call(index, operation):
             return executor.call(index, operation)

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from kvref.answers import Answer, Died, Hung, Malformed, Raised, Returned
+from kvref.answers import Answer, Malformed, Raised, Returned
 from kvref.configuration import Configuration
-from kvref.divergence import Divergence, DivergenceKind
+from kvref.divergence import Divergence, DivergenceKind, blame
 from kvref.executor import Executor
 from kvref.legal_eviction import follow
 from kvref.listener import Listener
@@ -30,7 +30,7 @@ from kvref.operations import (
 )
 from kvref.oracle import Handle, NodeView, Oracle
 from kvref.promises import Promises
-from kvref.refusals import BUILTIN, Refusal, Refused
+from kvref.refusals import Refusal, Refused
 
 __all__ = ["Judge"]
 
@@ -264,7 +264,9 @@ class Judge:
         if isinstance(answer, Returned | Malformed):
             result = answer.value if isinstance(answer, Returned) else answer
             self._diverge(_KIND.ACCEPTED, "refusals", str(refusal), f"accepted, with {result}")
-        elif not isinstance(answer, Raised) or not self._right_error(refusal, answer):
+        elif not isinstance(answer, Raised) or not answer.announces(
+            refusal, self.promises.refusal_errors
+        ):
             self._diverge(_KIND.WRONG_REFUSAL, "refusals", str(refusal), answer)
         elif before is not None:
             self.judged["refused-unchanged"] += 1
@@ -276,15 +278,6 @@ class Judge:
                     "the state before the call",
                     after if isinstance(after, Answer) else f"another one, after {answer}",
                 )
-
-    def _right_error(self, refusal: Refusal, answer: Raised) -> bool:
-        if self.promises.refusal_errors == "any":
-            return True
-        if BUILTIN[refusal.kind].__name__ not in answer.builtins:
-            return False
-        return self.promises.refusal_errors == "builtin" or (
-            answer.kind is refusal.kind and refusal.fields.items() <= answer.fields.items()
-        )
 
     def _judge_sizes(self) -> None:
         if self.divergence is None:
@@ -341,16 +334,10 @@ class Judge:
     def _diverge(self, kind: DivergenceKind, law: str, expected: str, got: str | Answer) -> None:
         if self.divergence is not None:
             return  # the first one counts
-        match got:
-            case Hung(seconds):
-                kind, law, got = _KIND.HANG, "answers-in-time", f"nothing within {seconds:g} s"
-            case Died(how):
-                kind, law, got = _KIND.CRASH, "answers-in-time", f"the process ended: {how}"
-            case Malformed():
-                kind = _KIND.MALFORMED
         index = len(self.operations) - 1
         operation = self.operations[index]
-        self.divergence = Divergence(kind, law, index, operation, expected, str(got))
+        kind, law, text = blame(kind, law, got, "answers-in-time")
+        self.divergence = Divergence(kind, law, index, operation, expected, text)
 
 
 def _foreign_handle(configuration: Configuration) -> Handle:
@@ -361,10 +348,4 @@ def _foreign_handle(configuration: Configuration) -> Handle:
 
 
 def _node(node: NodeView | None) -> str:
-    if node is None:
-        return "no other node"
-    where = "" if node.namespace is None else f" of namespace {node.namespace!r}"
-    return (
-        f"a node that ends {list(node.prefix)}{where}, with slots {list(node.slots)} "
-        f"and {node.lock_count} locks"
-    )
+    return "no other node" if node is None else node.words()

@@ -78,6 +78,14 @@ class NodeView(NamedTuple):
     slots: tuple[int, ...]  # the node's own
     lock_count: int
 
+    def words(self) -> str:
+        """The node as a report shows it."""
+        where = "" if self.namespace is None else f" of namespace {self.namespace!r}"
+        return (
+            f"a node that ends {list(self.prefix)}{where}, with slots {list(self.slots)} "
+            f"and {self.lock_count} locks"
+        )
+
 
 class Oracle:
     """The contract's manager on plain ints and sequences."""
@@ -228,6 +236,10 @@ class Oracle:
     def roots(self) -> ValuesView[Page]:
         """The root of each namespace that holds something."""
         return self._roots.values()
+
+    def pages(self) -> ValuesView[Page]:
+        """Every cached page, each after the one above it."""
+        return self._table.values()
 
     def nodes(self) -> list[NodeView]:
         """Every node, in any order; changes nothing."""

@@ -13,6 +13,7 @@ from kvref.cli import fuzz as fuzz_command
 from kvref.cli import report as report_command
 from kvref.cli import situations as situations_command
 from kvref.cli import targets as targets_command
+from kvref.cli.machines import MachineChoice
 
 __all__ = ["main"]
 
@@ -54,9 +55,21 @@ def fuzz(
         typer.Option("--isolate", help="The target in a process of its own: survives a crash."),
     ] = False,
     look_every: Annotated[
-        int,
-        typer.Option(min=1, help="Look at structure and integrity after every N operations."),
-    ] = fuzz_command.LOOK_EVERY,
+        int | None,
+        typer.Option(
+            min=1,
+            help="Look at structure, contents and integrity after every N operations.",
+            show_default=f"{fuzz_command.LOOK_EVERY}, "
+            f"of whole requests {fuzz_command.REQUESTS_LOOK_EVERY}",
+        ),
+    ] = None,
+    machine: Annotated[
+        MachineChoice | None,
+        typer.Option(
+            help="Judge the bare manager, whole requests, or both in turn.",
+            show_default="what the target offers",
+        ),
+    ] = None,
     out: Annotated[
         Path, typer.Option(help="Folder for failures, one file each.", file_okay=False)
     ] = Path("kvref-failures"),
@@ -70,10 +83,12 @@ def fuzz(
         ),
     ] = None,
 ) -> None:
-    """Judge random programs of match, lock, insert, evict, unlock and reset.
+    """Judge random programs: of match, lock, insert, evict, unlock and reset, and of requests.
 
     Page sizes from 1 to 16, both policies, small and large trees, several namespaces, and the
-    misuse that has to be refused. Each failure is written to a file as soon as it is found.
+    misuse that has to be refused. Whole requests begin, store, commit, finish, are aborted and
+    preempted, and the contents of their pages are read back. Each failure is written to a file
+    as soon as it is found.
     """
     if seconds is not None and ops is not None:
         raise typer.BadParameter("--seconds and --ops exclude each other")
@@ -95,6 +110,7 @@ def fuzz(
             isolate=isolate,
             look_every=look_every,
             out=out,
+            machine=machine,
             situations=situations,
             report=report,
         )

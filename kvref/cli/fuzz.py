@@ -16,31 +16,32 @@ from rich.text import Text
 
 from kvref.campaign import (
     LOOK_EVERY,
+    REQUESTS_LOOK_EVERY,
     Failure,
-    Totals,
     campaign,
     start_isolated,
     start_locally,
 )
+from kvref.cli.machines import Machine, MachineChoice, machines_of
 from kvref.cli.report import say_in_short
 from kvref.failure_file import write
 from kvref.isolated import TargetProcess
-from kvref.laws import LAWS
-from kvref.registry import UnknownTarget, find
+from kvref.registry import UnknownTarget
 from kvref.situations.counting import Counting
-from kvref.situations.tally import write as write_tally
-from kvref.target import CannotBuild, TargetFactory
+from kvref.situations.tally import Tally
+from kvref.situations.tally import write as write_tallies
+from kvref.target import CannotBuild
 
-__all__ = ["LOOK_EVERY", "TIME_LIMIT", "Limits", "fuzz"]
+__all__ = ["LOOK_EVERY", "REQUESTS_LOOK_EVERY", "TIME_LIMIT", "Limits", "fuzz"]
 
 TIME_LIMIT = 10.0
 
 CLEAN, FOUND, MISUSED, INTERRUPTED = 0, 1, 2, 130
 _LEAST_ACCEPTED = 0.5
 """Below this share the run says little: most calls were only refused."""
-_WHOLE = 100_000
-"""Operations after which everything that has to be met was met, many times over: with the
-defaults that takes about 10,000. A shorter run says what it missed, and does not fail for it."""
+WHOLE = {"manager": 60_000, "requests": 40_000}
+"""Operations of each machine after which everything that has to be met was met, many times over.
+A shorter run says what it missed, and does not fail for it."""
 
 
 @dataclass(frozen=True)
@@ -60,39 +61,52 @@ def fuzz(
     seed: int,
     *,
     isolate: bool,
-    look_every: int,
+    look_every: int | None,
     out: Path,
+    machine: MachineChoice | None = None,
     situations: bool = True,
     report: Path | None = None,
 ) -> int:
     """Run the campaign; returns the exit status."""
     console = Console(highlight=False, soft_wrap=True)
     try:
-        factory = find(target)
+        machines = machines_of(target, machine, look_every)
     except UnknownTarget as error:
         return _misused(error)
     console.print(
         f"target {escape(target)}, seed {seed}"
         + (f", run {limits.run}" if limits.run is not None else "")
     )
+    if situations:
+        for each in machines:
+            each.counting = Counting(target, each.factory.promises)
     process = TargetProcess(target, limits.one_operation) if isolate else None
-    start = start_isolated(process) if process else start_locally(factory, limits.one_operation)
-    options = _options(limits, isolate, look_every)
-    totals = Totals()
-    counting = Counting(target, factory.promises) if situations else None
-    found: Counter[tuple[str, str]] = Counter()
     # The time of a process of its own is not ours to count.
     clock, of_what = (time.monotonic, "") if isolate else (time.process_time, " of processor time")
+    campaigns = [
+        campaign(
+            start_isolated(process)
+            if process
+            else start_locally(each.factory, limits.one_operation),
+            each.factory,
+            seed,
+            each.totals,
+            first_run=limits.run or 0,
+            look_every=each.look_every,
+            clock=clock,
+            counting=each.counting,
+        )
+        for each in machines
+    ]
+    options = _options(limits, isolate, look_every)
+    named = machine is not None or len(machines) > 1
+    found: Counter[tuple[str, str]] = Counter()
     interrupted = False
     unbuilt: CannotBuild | None = None
     began = time.monotonic()
-    runs = campaign(
-        start, factory, seed, totals, first_run=limits.run or 0, look_every=look_every,
-        clock=clock, counting=counting,
-    )  # fmt: skip
     try:
-        with _progress(console, totals, found) as show:
-            for failure in runs:
+        with _progress(console, machines, found) as show:
+            for failure in _in_turn(machines, campaigns, once=limits.run is not None):
                 if failure is not None:
                     kind = (
                         failure.divergence.kind.value,
@@ -100,9 +114,10 @@ def fuzz(
                     )
                     found[kind] += 1
                     where = _keep(out, target, failure)
-                    _report(console, target + options, failure, where, in_full=found[kind] == 1)
+                    how = target + (f" --machine {failure.machine}" if named else "") + options
+                    _report(console, how, failure, where, in_full=found[kind] == 1)
                 show(time.monotonic() - began)
-                if _enough(limits, totals, found, time.monotonic() - began):
+                if _enough(limits, machines, found, time.monotonic() - began):
                     break
     except KeyboardInterrupt:
         interrupted = True
@@ -111,13 +126,21 @@ def fuzz(
     finally:
         if process is not None:
             process.close()
-    missed: list[str] = []
-    if totals.runs or unbuilt is None:
-        _counts(console, factory, totals, time.monotonic() - began, look_every, of_what)
-        if counting is not None and totals.runs:
-            missed = _exercised(console, counting, report)
-        whole = limits.run is None and totals.operations >= _WHOLE
-        good = _verdict(console, totals, found, missed if whole else [])
+    ran = [each for each in machines if each.totals.runs or unbuilt is None]
+    for each in ran:
+        if len(ran) == 1:
+            each.seconds = time.monotonic() - began
+        _judged(console, each, of_what, title=len(machines) > 1)
+    if [each.name for each in machines] == ["manager"] and machine is None:
+        console.print(
+            "whole requests were not judged: the target is a bare manager "
+            "(--machine requests puts the reference life of requests over it)"
+        )
+    lowest = min((each.totals.share_accepted for each in ran), default=1.0)
+    missed = _exercised(console, ran, report, title=len(machines) > 1)
+    good = True
+    if ran:
+        good = _verdict(console, lowest, found, [] if limits.run is not None else missed)
     if unbuilt is not None:
         _misused(unbuilt)
     if found:
@@ -130,18 +153,45 @@ def fuzz(
     return CLEAN if good else FOUND
 
 
-def _exercised(console: Console, counting: Counting, report: Path | None) -> list[str]:
-    """Say what was exercised, and write it; returns what was required and never met."""
-    tally = counting.tally()
-    missed = say_in_short(console, tally)
+def _exercised(
+    console: Console, machines: list[Machine], report: Path | None, *, title: bool
+) -> list[str]:
+    """Say what was exercised, and write it; returns what runs of this length have to meet."""
+    missed: list[str] = []
+    tallies: list[Tally] = []
+    for each in machines:
+        if each.counting is None or not each.totals.runs:
+            continue
+        tally = each.counting.tally()
+        tallies.append(tally)
+        never = say_in_short(console, tally, each.name if title else "")
+        if each.totals.operations >= WHOLE[each.name]:
+            missed += never
     if report is not None:
         try:
-            write_tally(report, tally)
+            write_tallies(report, tallies)
         except OSError as error:
             console.print(f"[red]report NOT written[/red]: {escape(str(error))}")
         else:
             console.print(f"report: {report}", markup=False)
     return missed
+
+
+def _in_turn(
+    machines: list[Machine], campaigns: list[Iterator[Failure | None]], *, once: bool
+) -> Iterator[Failure | None]:
+    """Run after run, of the machine that has run the shortest time; or one of each."""
+    waiting = list(zip(machines, campaigns, strict=True))
+    while waiting:
+        machine, runs = turn = min(waiting, key=lambda each: each[0].seconds)
+        began = time.monotonic()
+        try:
+            failure = next(runs)
+        finally:
+            machine.seconds += time.monotonic() - began
+        if once:
+            waiting.remove(turn)
+        yield failure
 
 
 def _misused(error: Exception) -> int:
@@ -151,24 +201,30 @@ def _misused(error: Exception) -> int:
 
 
 def _enough(
-    limits: Limits, totals: Totals, found: Counter[tuple[str, str]], elapsed: float
+    limits: Limits, machines: list[Machine], found: Counter[tuple[str, str]], elapsed: float
 ) -> bool:
-    return (
-        limits.run is not None
-        or found.total() >= limits.failures
-        or (limits.seconds is not None and elapsed >= limits.seconds)
-        or (limits.operations is not None and totals.operations >= limits.operations)
+    """Whether to stop; not before each machine has run once."""
+    operations = sum(machine.totals.operations for machine in machines)
+    return found.total() >= limits.failures or (
+        limits.run is None
+        and all(machine.totals.runs for machine in machines)
+        and (
+            (limits.seconds is not None and elapsed >= limits.seconds)
+            or (limits.operations is not None and operations >= limits.operations)
+        )
     )
 
 
 @contextmanager
-def _progress(console: Console, totals: Totals, found: Counter[tuple[str, str]]) -> Iterator[_Show]:
+def _progress(
+    console: Console, machines: list[Machine], found: Counter[tuple[str, str]]
+) -> Iterator[_Show]:
     """A line that is rewritten on a terminal, and one every ten seconds anywhere else."""
     if console.is_terminal:
         with Live(console=console, refresh_per_second=4, transient=True) as live:
-            yield _Show(lambda line: live.update(Text(line)), 0.25, totals, found)
+            yield _Show(lambda line: live.update(Text(line)), 0.25, machines, found)
     else:
-        yield _Show(lambda line: print(line, flush=True), 10.0, totals, found)  # noqa: T201
+        yield _Show(lambda line: print(line, flush=True), 10.0, machines, found)  # noqa: T201
 
 
 class _Show:
@@ -178,28 +234,29 @@ class _Show:
         self,
         put: Callable[[str], None],
         every: float,
-        totals: Totals,
+        machines: list[Machine],
         found: Counter[tuple[str, str]],
     ) -> None:
-        self._put, self._every, self._totals, self._found = put, every, totals, found
+        self._put, self._every, self._machines, self._found = put, every, machines, found
         self._next = every
 
     def __call__(self, elapsed: float) -> None:
         if elapsed >= self._next:
             self._next = elapsed + self._every
-            totals = self._totals
-            self._put(
-                f"{elapsed:5.0f} s  {totals.operations:,} operations  {totals.rate:,.0f}/s  "
-                f"{totals.share_accepted:.0%} accepted  {self._found.total()} failures"
+            done = "".join(
+                f"{machine.name} {machine.totals.operations:,} operations, "
+                f"{machine.totals.rate:,.0f}/s, {machine.totals.share_accepted:.0%} accepted; "
+                for machine in self._machines
             )
+            self._put(f"{elapsed:5.0f} s  {done}{self._found.total()} failures")
 
 
-def _options(limits: Limits, isolate: bool, look_every: int) -> str:
+def _options(limits: Limits, isolate: bool, look_every: int | None) -> str:
     """Those that a run depends on, where they are not the defaults."""
     return (
         (" --isolate" if isolate else "")
         + (f" --time-limit {limits.one_operation:g}" if limits.one_operation != TIME_LIMIT else "")
-        + (f" --look-every {look_every}" if look_every != LOOK_EVERY else "")
+        + (f" --look-every {look_every}" if look_every is not None else "")
     )
 
 
@@ -228,24 +285,20 @@ def _report(console: Console, how: str, failure: Failure, where: str, *, in_full
         console.print(f"    {line}", markup=False)
 
 
-def _counts(
-    console: Console,
-    factory: TargetFactory,
-    totals: Totals,
-    elapsed: float,
-    look_every: int,
-    of_what: str,
-) -> None:
+def _judged(console: Console, machine: Machine, of_what: str, *, title: bool) -> None:
+    """What one machine did, and how often each law was judged."""
+    totals = machine.totals
     console.print(
-        f"\n{totals.operations:,} operations in {totals.runs:,} runs and {elapsed:.1f} s, "
+        (f"\n[bold]{machine.name}[/bold]: " if title else "\n")
+        + f"{totals.operations:,} operations in {totals.runs:,} runs and {machine.seconds:.1f} s, "
         f"{totals.rate:,.0f}/s{of_what}; {totals.share_accepted:.0%} accepted, "
         f"{totals.refused:,} rightly refused"
         + (f", {totals.skipped:,} skipped" if totals.skipped else "")
     )
     console.print("judged, how often:")
-    promises = factory.promises
+    promises = machine.factory.promises
     reasons = promises.not_judged()
-    for law, sentence in LAWS.items():
+    for law, sentence in machine.laws.items():
         count = totals.judged[law]
         if law == "legal-victims" and promises.eviction == "exact":
             continue  # no gap: the law of victims says more
@@ -255,14 +308,18 @@ def _counts(
         else:
             reason = reasons.get(law, "it did not come up, or the target cannot be looked into")
             console.print(f"           -  {law}: [yellow]not judged[/yellow], {escape(reason)}")
+    if machine.name == "manager":
+        seldom, ends = "structure, integrity", "before its locks are given back"
+    else:
+        seldom, ends = "rows, contents, structure, ledger", "before its requests are ended"
     console.print(
-        f"structure, integrity and the oracle's own recount: every {look_every} operations of a "
-        "run, before its locks are given back, and at its end; all else after each operation"
+        f"{seldom} and the oracle's own recount: every {machine.look_every} operations of a "
+        f"run, {ends}, and at its end; all else after each operation"
     )
 
 
 def _verdict(
-    console: Console, totals: Totals, found: Counter[tuple[str, str]], missed: list[str]
+    console: Console, lowest: float, found: Counter[tuple[str, str]], missed: list[str]
 ) -> bool:
     """The last line; returns whether the run is worth to be called clean."""
     meaningless = "[bold red]not a meaningful run[/bold red]:"
@@ -270,10 +327,10 @@ def _verdict(
         kinds = ", ".join(f"{kind} at {where} ({count})" for (kind, where), count in found.items())
         console.print(f"[bold red]found {found.total()}[/bold red]: {kinds}")
         return False
-    if totals.share_accepted < _LEAST_ACCEPTED:
+    if lowest < _LEAST_ACCEPTED:
         console.print(
-            f"{meaningless} only {totals.share_accepted:.0%} of the "
-            f"operations were accepted, fewer than {_LEAST_ACCEPTED:.0%}"
+            f"{meaningless} only {lowest:.0%} of the operations were accepted, "
+            f"fewer than {_LEAST_ACCEPTED:.0%}"
         )
         return False
     if missed:

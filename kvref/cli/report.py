@@ -29,8 +29,8 @@ def report(
     """Print the report of all files together; returns the exit status."""
     console = Console(highlight=False)
     try:
-        found = merged(map(read, paths))
-        old = read(baseline) if baseline else None
+        found = merged(tally for path in paths for tally in read(path))
+        old = merged(read(baseline)) if baseline else []
         views = [view(tally, _same(old, tally)) for tally in found]
         if html is not None:
             _write(html, page(views))
@@ -41,19 +41,21 @@ def report(
         return MISUSED
     for each in views:
         _show(console, each)
-        if old is not None and each.changes is None:
+        if baseline is not None and each.changes is None:
             console.print(
-                f"the baseline is of {old.target}, or of other promises: not compared", markup=False
+                f"the baseline holds nothing of {each.tally.target} ({each.tally.machine}) with "
+                "these promises: not compared",
+                markup=False,
             )
     if html is not None:
         console.print(f"page: {html}", markup=False)
     return MISSED if require and any(each.missed for each in views) else DONE
 
 
-def say_in_short(console: Console, tally: Tally) -> list[str]:
-    """Two lines for the verdict of a campaign; returns what was required and never met."""
+def say_in_short(console: Console, tally: Tally, title: str = "") -> list[str]:
+    """A few lines for the verdict of a campaign; returns what was required and never met."""
     shown = view(tally)
-    console.print(shown.headline, markup=False)
+    console.print((f"{title}: " if title else "") + shown.headline, markup=False)
     vacuous = [row.id for row in shown.laws if row.status == "vacuous"]
     if vacuous:
         console.print(f"judged, but with nothing at stake: {', '.join(vacuous)}", markup=False)
@@ -62,11 +64,9 @@ def say_in_short(console: Console, tally: Tally) -> list[str]:
     return shown.missed
 
 
-def _same(old: Tally | None, tally: Tally) -> Tally | None:
-    """The baseline, if it is of this target with these promises."""
-    if old is None or (old.target, old.promises) != (tally.target, tally.promises):
-        return None
-    return old
+def _same(old: Sequence[Tally], tally: Tally) -> Tally | None:
+    """The tally among those of the baseline that this one can be compared with."""
+    return next((each for each in old if each.about == tally.about), None)
 
 
 def _write(path: Path, text: str) -> None:
@@ -79,7 +79,9 @@ def _write(path: Path, text: str) -> None:
 def _show(console: Console, shown: View) -> None:
     tally = shown.tally
     versions = ", ".join(f"{name} {' '.join(found)}" for name, found in tally.versions.items())
-    console.print(f"\n[bold]{escape(tally.target)}[/bold]  [dim]{escape(versions)}[/dim]")
+    console.print(
+        f"\n[bold]{escape(tally.target)}[/bold], {tally.machine}  [dim]{escape(versions)}[/dim]"
+    )
     console.print(f"{tally.runs:,} runs, {tally.operations:,} operations", markup=False)
     console.print(shown.headline, markup=False)
     console.print(_laws(shown))

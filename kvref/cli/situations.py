@@ -8,17 +8,13 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from kvref.executor import LocalExecutor
-from kvref.judge import Judge
-from kvref.registry import UnknownTarget, find
-from kvref.situations.counting import Counting
+from kvref.registry import UnknownTarget, find, find_requests
 from kvref.situations.registry import SITUATIONS
+from kvref.situations.replay import run
 from kvref.situations.witnesses import WITNESSES
 from kvref.target import CannotBuild
 
 __all__ = ["situations"]
-
-_SECONDS = 10.0
 
 
 def situations(name: str | None, target: str | None) -> int:
@@ -42,25 +38,15 @@ def situations(name: str | None, target: str | None) -> int:
 
 def _judge(console: Console, name: str, target: str) -> int:
     try:
-        factory = find(target)
-        configuration, operations = WITNESSES[name]
-        executor = LocalExecutor(factory(configuration), _SECONDS)
+        requests = SITUATIONS[name].machine == "requests"
+        factory = find_requests(target) if requests else find(target)
+        judge, tally = run(WITNESSES[name], target, factory)
     except (UnknownTarget, CannotBuild) as error:
         return _misused(str(error))
-    counting = Counting(target, factory.promises)
-    watcher = counting.watch(configuration)
-    judge = Judge(executor, configuration, factory.promises, listener=watcher)
-    try:
-        for operation in operations:
-            if judge.apply(operation) is not None:
-                break
-    finally:
-        executor.close()
-    counting.count(watcher, judge)
     if judge.divergence is not None:
         console.print(str(judge.divergence), markup=False)
         return 1
-    met = counting.tally().situations[name].met
+    met = tally.situations[name].met
     words = "clean" if met else "clean, and not met: what it takes is not promised"
     console.print(f"{target}: {words}", markup=False)
     return 0

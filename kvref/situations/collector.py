@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from kvref.promises import Promises
+from kvref.requests.target import RequestTargetFactory
 from kvref.situations.counting import Counting
 from kvref.situations.tally import Tally, merge
 from kvref.target import TargetFactory
 
 __all__ = ["counting", "merged", "start", "stop"]
 
-_active: dict[tuple[str, Promises], Counting] | None = None
+_active: dict[Any, Counting] | None = None
 
 
 def start() -> None:
@@ -28,13 +28,13 @@ def start() -> None:
 
 
 def stop() -> list[Tally]:
-    """What was collected since `start`, a tally for each target; collects no more."""
+    """What was collected since `start`, a tally for each machine and target; collects no more."""
     global _active
     found, _active = _active or {}, None
     return [each.tally() for each in found.values()]
 
 
-def counting(target: TargetFactory, name: str = "") -> Counting | None:
+def counting(target: TargetFactory | RequestTargetFactory, name: str = "") -> Counting | None:
     """Where to count runs of this target, or None while nothing is collected.
 
     A factory that nobody names is called by its module and its function: factories that one
@@ -51,8 +51,8 @@ def counting(target: TargetFactory, name: str = "") -> Counting | None:
 
 
 def merged(tallies: Iterable[Tally]) -> list[Tally]:
-    """One tally for each target, in the order in which they came."""
+    """One tally for each machine and target, in the order in which they came."""
     groups: dict[Any, list[Tally]] = {}
     for tally in tallies:
-        groups.setdefault((tally.target, tally.promises), []).append(tally)
+        groups.setdefault(tally.about, []).append(tally)
     return [merge(group) for group in groups.values()]

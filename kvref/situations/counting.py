@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Protocol
+from typing import Any, Protocol
 
 from kvref.configuration import Configuration
 from kvref.promises import Promises
+from kvref.requests.promises import RequestPromises
 from kvref.situations.laws import CONTRACT
 from kvref.situations.manager import ManagerWatcher
 from kvref.situations.registry import ACCEPTED, PAGE_SIZES, POLICIES, SHAPES, SITUATIONS, names
-from kvref.situations.tally import LawTally, SituationTally, Tally, versions
+from kvref.situations.requests import RequestWatcher
+from kvref.situations.tally import (
+    LawTally,
+    ManagerTally,
+    RequestTally,
+    SituationTally,
+    Tally,
+    versions,
+)
 
 __all__ = ["Counting", "Judged"]
 
@@ -28,8 +37,9 @@ class Judged(Protocol):
 class Counting:
     """Of one target with one set of promises; `watch` each run, then `count` its judge."""
 
-    def __init__(self, target: str, promises: Promises) -> None:
+    def __init__(self, target: str, promises: Promises | RequestPromises) -> None:
         self.target, self.promises = target, promises
+        self._machine = "requests" if isinstance(promises, RequestPromises) else "manager"
         self._raw: dict[int, int] = {}
         self._looks: dict[str, int] = {}
         self._judged: Counter[str] = Counter()
@@ -38,15 +48,21 @@ class Counting:
         self._accepted: Counter[str] = Counter()
         self._refused: Counter[str] = Counter()
         self._counted: Counter[str] = Counter()
-        self._situations = {name: SituationTally() for name in SITUATIONS}
+        self._situations = {
+            name: SituationTally()
+            for name, situation in SITUATIONS.items()
+            if situation.machine == self._machine
+        }
 
-    def watch(self, configuration: Configuration) -> ManagerWatcher:
-        """The listener of one new judge; give it that judge's `judged` by its `attach`."""
+    def watch(self, configuration: Configuration) -> Any:
+        """The listener, or observer, of one new judge; its `attach` wants that judge's `judged`."""
         if len(self._raw) > _SUM_UP_AT:
             self._sum_up()
+        if self._machine == "requests":
+            return RequestWatcher(configuration, self._raw, self._looks)
         return ManagerWatcher(configuration, self._raw, self._looks)
 
-    def count(self, watcher: ManagerWatcher, judge: Judged) -> None:
+    def count(self, watcher: Any, judge: Judged) -> None:
         """The run has ended, wherever it got to."""
         watcher.finish()
         self._runs += 1
@@ -62,6 +78,8 @@ class Counting:
         }
         laws = {}
         for name, law in CONTRACT.items():
+            if law.machine != self._machine:
+                continue
             counted = self._counted[name] + self._looks.get(name, 0)
             judged = sum(counts.get(each, 0) for each in law.judged_by)
             if not law.judged_by:
@@ -70,7 +88,8 @@ class Counting:
                 counted = judged
             # After a difference the judge has not compared all that was at stake.
             laws[name] = LawTally(judged, min(counted, judged))
-        return Tally(
+        tally: type[Tally] = RequestTally if self._machine == "requests" else ManagerTally
+        return tally(
             target=self.target,
             promises=self.promises,
             versions=versions(),

@@ -8,32 +8,11 @@ ever locked. So they are counted apart, and counted only where they could have b
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kvref.laws import LAWS
+from kvref.situations.law import Law
+from kvref.situations.request_laws import REQUEST_CONTRACT
 
-__all__ = ["CONTRACT", "Law"]
-
-
-@dataclass(frozen=True)
-class Law:
-    """One law of the contract.
-
-    Fields:
-        id: what a report calls it.
-        sentence: what it says.
-        counts_when: what has to be so for a judgement to count; "" if each one counts.
-        judged_by: the laws of the judge (kvref/laws.py) that hold it, or "accepted KIND" for an
-            operation that was accepted, its sizes compared after it. None: it is judged exactly
-            when it counts.
-        needs: as those of a situation.
-    """
-
-    id: str
-    sentence: str
-    counts_when: str
-    judged_by: tuple[str, ...]
-    needs: tuple[str, ...] = ()
+__all__ = ["CONTRACT"]
 
 
 _VICTIMS = ("victims", "legal-victims")
@@ -101,5 +80,5 @@ _LAWS = [
     Law("answers-in-time", LAWS["answers-in-time"], "", ("answers-in-time",)),
 ]  # fmt: skip
 
-CONTRACT: dict[str, Law] = {law.id: law for law in _LAWS}
-"""By id, in the order of a report."""
+CONTRACT: dict[str, Law] = {law.id: law for law in (*_LAWS, *REQUEST_CONTRACT)}
+"""By id, in the order of a report: those of a bare manager, and those of whole requests."""

@@ -16,12 +16,12 @@ from kvref.situations.memory import Memory
 from kvref.situations.registry import (
     ACCEPTED,
     PAGE_SIZES,
-    SHAPES,
     bit,
     kind_bit,
     law_bit,
     mark_bit,
 )
+from kvref.situations.shape import EMPTY_TREE, shape
 from kvref.situations.walks import arguments, inserted, matched, refused_insert
 
 __all__ = ["ManagerWatcher"]
@@ -49,7 +49,6 @@ _REFUSED = {
 }
 
 _ACCEPTED = mark_bit(ACCEPTED)
-_EMPTY_TREE, _CHAIN, _FAN, _MIXED = map(mark_bit, SHAPES)
 _KIND_ALONE: dict[type, int] = {
     kind: kind_bit(kind.__name__.lower()) for kind in (Match, Insert, Lock, Unlock, Evict, Reset)
 }
@@ -74,7 +73,7 @@ class ManagerWatcher:
         self._looks = looks
         size = PAGE_SIZES[configuration.page_size > 1]
         self._marks = mark_bit(size) | mark_bit(configuration.policy)
-        self._came_upon = self._marks | _EMPTY_TREE
+        self._came_upon = self._marks | EMPTY_TREE
         self._operation: Any = None
         self._expected: Any = None
         self._answer: Answer | None = None
@@ -131,7 +130,9 @@ class ManagerWatcher:
                 met |= self._changed(index, oracle, operation, expected) | _KIND[kind]
                 memory.evictable = oracle.evictable_size
                 memory.protected = oracle.protected_size
-                self._came_upon = self._marks | _state(oracle)
+                self._came_upon = self._marks | shape(oracle)
+                if memory.evictable or memory.protected:
+                    self._came_upon |= _SIZES
         counts = self._counts
         counts[met] = counts.get(met, 0) + 1
 
@@ -158,19 +159,6 @@ class ManagerWatcher:
                 self._looked[law] = judged
                 if self._memory.evictable or self._memory.protected:
                     self._looks[law] = self._looks.get(law, 0) + judged - seen
-
-
-def _state(oracle: Oracle) -> int:
-    """How the tree looks: one path, branches at the root alone, or branches further down too."""
-    leaves = len(oracle.leaves)
-    if leaves == 0:
-        return _EMPTY_TREE
-    if leaves == 1:
-        return _SIZES | _CHAIN
-    branches = 0
-    for root in oracle.roots:
-        branches += root.children
-    return _SIZES | (_FAN if leaves == branches else _MIXED)
 
 
 def _refused(memory: Memory, oracle: Oracle | NaiveOracle, operation: Any, refusal: Refusal) -> int:

@@ -39,7 +39,8 @@ def _section(view: View) -> str:
     versions = "; ".join(f"{name} {', '.join(found)}" for name, found in tally.versions.items())
     return "\n".join(
         (
-            f"<main>\n<h1>What the run exercised <code>{escape(tally.target)}</code></h1>",
+            "<main>",
+            f"<h1>What the run exercised {escape(tally.target)}, {tally.machine}</h1>",
             f"<p class=about>{_size(tally)}; {escape(versions)}</p>",
             _tiles(view),
             _missed(view),
@@ -145,10 +146,7 @@ def _situation(row: SituationRow, kinds: list[str], most: int) -> str:
     witness = WITNESSES.get(row.id)
     example = ""
     if witness is not None:
-        lines = witness.python().splitlines()
-        start = next(i for i, line in enumerate(lines) if line.startswith("cache = "))
-        code = "\n".join(lines[start:])
-        example = f"<pre>{escape(code)}</pre>"
+        example = f"<pre>{escape(witness.steps())}</pre>"
     state = row.reason or row.status
     met = f"{tally.met:,}" if tally.met else f"<em>{escape(state)}</em>"
     return (

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from kvref.situations.laws import CONTRACT
 from kvref.situations.manager_list import MANAGER_SITUATIONS
+from kvref.situations.request_list import REQUEST_SITUATIONS
 from kvref.situations.situation import Situation, ruled_out
 
 __all__ = [
@@ -16,11 +17,18 @@ __all__ = [
     "Situation", "bit", "kind_bit", "law_bit", "mark_bit", "names", "ruled_out",
 ]  # fmt: skip
 
-SITUATIONS: dict[str, Situation] = {each.id: each for each in MANAGER_SITUATIONS}
+SITUATIONS: dict[str, Situation] = {
+    each.id: each for each in (*MANAGER_SITUATIONS, *REQUEST_SITUATIONS)
+}
 """In the order of a report."""
 
-KINDS = ("match", "insert", "lock", "unlock", "evict", "reset")
-"""Of operations, as a trace calls them."""
+KINDS = {
+    "manager": ("match", "insert", "lock", "unlock", "evict", "reset"),
+    "requests": (
+        "begin", "extend", "append", "store", "commit", "finish", "abort", "preempt", "flush",
+    ),
+}  # fmt: skip
+"""Of the operations of each machine, as a trace calls them."""
 
 PAGE_SIZES = ("page size 1", "page size above 1")
 POLICIES = ("lru", "fifo")
@@ -35,7 +43,7 @@ _PLACES: dict[tuple[str, str], int] = {
     for place, each in enumerate(
         [
             *(("mark", name) for name in (ACCEPTED, *PAGE_SIZES, *POLICIES, *SHAPES)),
-            *(("kind", name) for name in KINDS),
+            *(("kind", name) for kinds in KINDS.values() for name in kinds),
             *(("law", name) for name in CONTRACT),
             *(("situation", name) for name in SITUATIONS),
         ]

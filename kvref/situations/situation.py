@@ -23,6 +23,7 @@ class Situation:
             "checked", "lru", "fifo", "large pages", "nodes" (evicts whole nodes), "order"
             (evicts in the order of the policy), "refuses KIND" (a value of RefusalKind).
         required: a whole session that never met it has failed.
+        machine: "manager" or "requests": whose operations meet it.
     """
 
     id: str
@@ -31,6 +32,7 @@ class Situation:
     why: str
     needs: tuple[str, ...] = ()
     required: bool = True
+    machine: str = "manager"
 
 
 def ruled_out(needs: tuple[str, ...], promises: Any) -> str | None:

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
 
 from kvref.promises import Promises
+from kvref.requests.promises import RequestPromises
 from kvref.situations.registry import SITUATIONS, ruled_out
 
 __all__ = [
-    "SCHEMA", "LawTally", "SituationTally", "Tally", "TallyError", "decode", "encode", "merge",
-    "missed", "read", "versions", "write",
+    "SCHEMA", "LawTally", "ManagerTally", "RequestTally", "SituationTally", "Tally", "TallyError",
+    "decode", "encode", "merge", "missed", "read", "versions", "write",
 ]  # fmt: skip
 
 SCHEMA: Literal["kvref.situations/1"] = "kvref.situations/1"
@@ -60,11 +61,10 @@ class SituationTally(msgspec.Struct, forbid_unknown_fields=True):
             raise ValueError("a situation was met first by one of its operations")
 
 
-class Tally(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """What one or more runs against one target have exercised.
+class Tally(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, tag_field="machine"):
+    """What one or more runs of one machine against one target have exercised.
 
     Fields:
-        schema: of the file.
         target: as the command line names it.
         promises: of the target; what they rule out cannot be missed.
         versions: of what ran, each once.
@@ -73,9 +73,8 @@ class Tally(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         laws, situations: by id. What the reader does not know stays: the file may be older.
     """
 
-    schema: Literal["kvref.situations/1"] = "kvref.situations/1"
     target: Text
-    promises: Promises
+    promises: Any
     versions: Annotated[
         dict[Name, Annotated[list[Text], Meta(max_length=100)]], Meta(max_length=20)
     ]
@@ -87,9 +86,38 @@ class Tally(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     situations: Annotated[dict[Name, SituationTally], Meta(max_length=1000)] = {}
 
     @property
+    def machine(self) -> str:
+        """Whose operations these were."""
+        return str(type(self).__struct_config__.tag)
+
+    @property
+    def about(self) -> tuple[str, str, Any]:
+        """What tallies have in common that can be added up or compared."""
+        return self.machine, self.target, self.promises
+
+    @property
     def operations(self) -> int:
         """How many were judged."""
         return sum(self.accepted.values()) + sum(self.refused.values())
+
+
+class ManagerTally(Tally, kw_only=True, forbid_unknown_fields=True, tag="manager"):
+    """Of a bare manager."""
+
+    promises: Promises
+
+
+class RequestTally(Tally, kw_only=True, forbid_unknown_fields=True, tag="requests"):
+    """Of whole requests."""
+
+    promises: RequestPromises
+
+
+class _File(msgspec.Struct, forbid_unknown_fields=True):
+    """`schema` comes first, for whoever looks at the file."""
+
+    schema: Literal["kvref.situations/1"]
+    tallies: Annotated[list[ManagerTally | RequestTally], Meta(max_length=1000)]
 
 
 def versions() -> dict[str, list[str]]:
@@ -106,7 +134,8 @@ def missed(tally: Tally) -> list[str]:
     return [
         name
         for name, situation in SITUATIONS.items()
-        if situation.required
+        if situation.machine == tally.machine
+        and situation.required
         and not (name in tally.situations and tally.situations[name].met)
         and ruled_out(situation.needs, tally.promises) is None
     ]
@@ -117,12 +146,12 @@ def merge(tallies: Iterable[Tally]) -> Tally:
     merged: Tally | None = None
     for tally in tallies:
         if merged is None:
-            merged = decode(encode(tally))  # a copy
+            (merged,) = decode(encode([tally]))  # a copy
             continue
-        if (tally.target, tally.promises) != (merged.target, merged.promises):
+        if tally.about != merged.about:
             raise ValueError(
-                f"tallies of {merged.target!r} and {tally.target!r} are not of one target "
-                "with one set of promises"
+                f"tallies of {merged.target!r} and {tally.target!r} are not of one machine on "
+                "one target with one set of promises"
             )
         merged.runs += tally.runs
         merged.skipped += tally.skipped
@@ -146,26 +175,28 @@ def merge(tallies: Iterable[Tally]) -> Tally:
     return merged
 
 
-def encode(tally: Tally) -> bytes:
-    """As JSON, the same bytes for the same tally."""
-    fields = msgspec.to_builtins(tally)
-    fields["promises"]["refuses"] = sorted(fields["promises"]["refuses"])  # a set has no order
-    return msgspec.json.format(msgspec.json.encode(fields, order="deterministic"), indent=1)
+def encode(tallies: Sequence[Tally]) -> bytes:
+    """As JSON, the same bytes for the same tallies."""
+    fields = [msgspec.to_builtins(tally) for tally in tallies]
+    for each in fields:
+        each["promises"]["refuses"] = sorted(each["promises"]["refuses"])  # a set has no order
+    data = msgspec.json.encode({"schema": SCHEMA, "tallies": fields})
+    return msgspec.json.format(data, indent=1)
 
 
-def decode(data: bytes | str) -> Tally:
+def decode(data: bytes | str) -> list[Tally]:
     """What `encode` wrote; msgspec.MsgspecError otherwise."""
-    return _DECODER.decode(data)
+    return [*_DECODER.decode(data).tallies]
 
 
-def write(path: Path, tally: Tally) -> None:
-    """Write it to a file, whole or not at all."""
+def write(path: Path, tallies: Sequence[Tally]) -> None:
+    """Write them to a file, whole or not at all."""
     unfinished = path.with_name(path.name + ".part")
-    unfinished.write_bytes(encode(tally) + b"\n")
+    unfinished.write_bytes(encode(tallies) + b"\n")
     unfinished.replace(path)
 
 
-def read(path: Path) -> Tally:
+def read(path: Path) -> list[Tally]:
     """What `write` wrote; TallyError with the reason otherwise."""
     try:
         with path.open("rb") as file:
@@ -185,4 +216,4 @@ def _add(into: dict[str, int], more: dict[str, int]) -> None:
         into[name] = into.get(name, 0) + count
 
 
-_DECODER = msgspec.json.Decoder(Tally, strict=True)
+_DECODER = msgspec.json.Decoder(_File, strict=True)

@@ -94,15 +94,18 @@ class View:
 
 def view(tally: Tally, baseline: Tally | None = None) -> View:
     """What a report says of `tally`, and of what changed since `baseline`."""
+    machine = tally.machine
     reasons = tally.promises.not_judged()
-    laws = [_law(name, tally, reasons) for name in CONTRACT]
-    situations = [_situation(name, tally) for name in SITUATIONS]
+    laws = [_law(name, tally, reasons) for name, law in CONTRACT.items() if law.machine == machine]
+    situations = [
+        _situation(name, tally) for name, each in SITUATIONS.items() if each.machine == machine
+    ]
     seen = {*tally.accepted, *tally.refused}
     return View(
         tally=tally,
         laws=[row for row in laws if row is not None],
         situations=situations,
-        kinds=[*KINDS, *sorted(seen.difference(KINDS))],
+        kinds=[*KINDS[machine], *sorted(seen.difference(KINDS[machine]))],
         unknown=sorted({*tally.situations, *tally.laws} - {*SITUATIONS, *CONTRACT}),
         changes=None if baseline is None else _changes(baseline, tally),
     )
@@ -144,7 +147,7 @@ def _situation(name: str, tally: Tally) -> SituationRow:
 
 def _changes(old: Tally, new: Tally) -> Changes:
     changes = Changes()
-    for name in {**SITUATIONS, **old.situations}:
+    for name in {**new.situations, **old.situations}:
         before = old.situations.get(name, SituationTally()).met
         after = new.situations.get(name, SituationTally()).met
         if bool(before) != bool(after):
@@ -156,7 +159,7 @@ def _changes(old: Tally, new: Tally) -> Changes:
                 changes.more_often.append(name)
             elif factor <= 1 / _NOTABLE:
                 changes.rarer.append(name)
-    for name in {**CONTRACT, **old.laws}:
+    for name in {**new.laws, **old.laws}:
         had = old.laws.get(name, LawTally()).counted
         has = new.laws.get(name, LawTally()).counted
         if bool(had) != bool(has):

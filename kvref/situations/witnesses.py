@@ -1,13 +1,8 @@
-"""A smallest example of each situation: a few operations that anybody can run again.
-
-Each is its own test: it meets its situation, on the oracle and judged clean on kvgpu, and no
-operation can be left out of it.
-"""
+"""A smallest example of each situation of a bare manager, and of all."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from kvref.configuration import Configuration, Policy
 from kvref.operations import (
@@ -21,41 +16,11 @@ from kvref.operations import (
     Operation,
     Reset,
     Unlock,
-    program,
 )
-from kvref.oracle import Handle, Oracle
-from kvref.refusals import Refused
+from kvref.situations.request_witnesses import REQUEST_WITNESSES
+from kvref.situations.witness import Witness
 
-__all__ = ["WITNESSES", "Witness"]
-
-
-class Witness(NamedTuple):
-    """A configuration, and what to do with a new manager of it."""
-
-    configuration: Configuration
-    operations: tuple[Operation, ...]
-
-    def python(self) -> str:
-        """As a program against kvgpu; it goes on after what has to be refused."""
-        oracle, handles, refused = Oracle(self.configuration), dict[int, Handle](), []
-        for index, operation in enumerate(self.operations):
-            try:
-                if isinstance(operation, Match):
-                    found = oracle.match_prefix(operation.tokens, operation.namespace)
-                    handles[index] = found[0]
-                elif isinstance(operation, Insert):
-                    oracle.insert_prefix(operation.tokens, operation.slots, operation.namespace)
-                elif isinstance(operation, Evict):
-                    oracle.evict(operation.size)
-                elif isinstance(operation, Reset):
-                    oracle.reset()
-                elif isinstance(operation.handle, int):
-                    oracle.lock_handle(handles[operation.handle], isinstance(operation, Unlock))
-                else:
-                    refused.append(index)
-            except Refused:
-                refused.append(index)
-        return program(self.configuration, self.operations, refused)
+__all__ = ["WITNESSES"]
 
 
 def _small(
@@ -64,6 +29,12 @@ def _small(
     return Witness(
         Configuration(page_size=page_size, num_pages=num_pages, policy=policy), operations
     )
+
+
+def _refuses(*operations: Operation, page_size: int = 1) -> Witness:
+    """The last one has to be refused."""
+    witness = _small(*operations, page_size=page_size)
+    return witness._replace(refused=(len(operations) - 1,))
 
 
 def _put(
@@ -78,7 +49,7 @@ def _chain() -> tuple[Operation, ...]:
     return _put((0, 1), 0), Match((0, 1)), Lock(1)
 
 
-WITNESSES: dict[str, Witness] = {
+_MANAGER: dict[str, Witness] = {
     "match-of-nothing": _small(Match(())),
     "match-of-less-than-a-page": _small(Match((0,)), page_size=2),
     "match-misses": _small(_put((0,), 0), Match((1,))),
@@ -118,13 +89,13 @@ WITNESSES: dict[str, Witness] = {
     "page-used-again": _small(_put((0,), 0), Evict(1), _put((1,), 0)),
     "page-used-again-for-equal-tokens": _small(_put((0, 1), 0), Evict(1), Insert((1, 1), (0, 1))),
     "page-used-again-is-matched": _small(_put((0,), 0), Evict(1), _put((1,), 0), Match((1,))),
-    "insert-of-different-lengths": _small(Insert((0,), ())),
-    "insert-of-a-held-page": _small(_put((0,), 0), _put((1,), 0)),
-    "insert-of-a-page-twice": _small(Insert((0, 1), (0, 0))),
-    "insert-outside-the-pool": _small(_put((0,), 8)),
-    "insert-of-broken-pages": _small(Insert((0, 0), (1, 0)), page_size=2),
-    "insert-of-misplaced-slots": _small(_put((0, 1), 0), Insert((0, 1), (1, 0))),
-    "refused-insert-that-would-split": _small(_put((0, 1), 0), Insert((0,), ())),
+    "insert-of-different-lengths": _refuses(Insert((0,), ())),
+    "insert-of-a-held-page": _refuses(_put((0,), 0), _put((1,), 0)),
+    "insert-of-a-page-twice": _refuses(Insert((0, 1), (0, 0))),
+    "insert-outside-the-pool": _refuses(_put((0,), 8)),
+    "insert-of-broken-pages": _refuses(Insert((0, 0), (1, 0)), page_size=2),
+    "insert-of-misplaced-slots": _refuses(_put((0, 1), 0), Insert((0, 1), (1, 0))),
+    "refused-insert-that-would-split": _refuses(_put((0, 1), 0), Insert((0,), ())),
     "lock-of-the-free": _small(_put((0,), 0), Match((0,)), Lock(1)),
     "lock-again": _small(_put((0,), 0), Match((0,)), Lock(1), Lock(1)),
     "lock-on-shared-ancestors": _small(
@@ -139,18 +110,18 @@ WITNESSES: dict[str, Witness] = {
     "unlock-frees-nothing": _small(_put((0,), 0), Match((0,)), Lock(1), Lock(1), Unlock(1)),
     "unlock-of-one-of-several": _small(_put((0,), 0), Match((0,)), Lock(1), Lock(1), Unlock(1)),
     "unlock-after-a-split": _small(*_chain(), Match((0,)), Unlock(1)),
-    "stale-after-evict": _small(_put((0,), 0), Match((0,)), Evict(1), Lock(1)),
-    "stale-after-reset": _small(_put((0,), 0), Match((0,)), Reset(), Lock(1)),
-    "stale-though-cached-again": _small(
+    "stale-after-evict": _refuses(_put((0,), 0), Match((0,)), Evict(1), Lock(1)),
+    "stale-after-reset": _refuses(_put((0,), 0), Match((0,)), Reset(), Lock(1)),
+    "stale-though-cached-again": _refuses(
         _put((0,), 0), Match((0,)), Evict(1), _put((0,), 1), Lock(1)
     ),
-    "stale-with-its-pages-used-again": _small(
+    "stale-with-its-pages-used-again": _refuses(
         _put((0,), 0), Match((0,)), Evict(1), _put((1,), 0), Lock(1)
     ),
-    "foreign-handle": _small(Lock(FOREIGN)),
-    "not-a-handle": _small(Lock(NOT_A_HANDLE)),
-    "unlock-of-the-unlocked": _small(_put((0,), 0), Match((0,)), Unlock(1)),
-    "unlock-below-which-others-lock": _small(*_chain(), Match((0,)), Unlock(3)),
+    "foreign-handle": _refuses(Lock(FOREIGN)),
+    "not-a-handle": _refuses(Lock(NOT_A_HANDLE)),
+    "unlock-of-the-unlocked": _refuses(_put((0,), 0), Match((0,)), Unlock(1)),
+    "unlock-below-which-others-lock": _refuses(*_chain(), Match((0,)), Unlock(3)),
     "evict-of-nothing": _small(_put((0,), 0), Evict(0)),
     "evict-exactly": _small(_put((0,), 0), Evict(1)),
     "evict-more-than-asked": _small(_put((0, 1), 0), Evict(1)),
@@ -172,16 +143,18 @@ WITNESSES: dict[str, Witness] = {
     "evict-of-an-upper-half": _small(_put((0, 1), 0), Match((0,)), Evict(2)),
     "evict-after-an-unlock": _small(_put((0,), 0), Match((0,)), Lock(1), Unlock(1), Evict(1)),
     "evict-that-empties-a-namespace": _small(_put((0,), 0), _put((0,), 1, "a"), Evict(1)),
-    "evict-of-too-much": _small(Evict(1)),
-    "evict-of-what-is-locked": _small(_put((0,), 0), Match((0,)), Lock(1), Evict(1)),
-    "evict-of-no-number": _small(Evict(None)),
-    "evict-of-less-than-nothing": _small(Evict(-1)),
+    "evict-of-too-much": _refuses(Evict(1)),
+    "evict-of-what-is-locked": _refuses(_put((0,), 0), Match((0,)), Lock(1), Evict(1)),
+    "evict-of-no-number": _refuses(Evict(None)),
+    "evict-of-less-than-nothing": _refuses(Evict(-1)),
     "reset-of-something": _small(_put((0,), 0), Reset()),
     "reset-of-nothing": _small(Reset()),
-    "reset-while-locked": _small(_put((0,), 0), Match((0,)), Lock(1), Reset()),
+    "reset-while-locked": _refuses(_put((0,), 0), Match((0,)), Lock(1), Reset()),
     "use-after-a-reset": _small(_put((0,), 0), Reset(), _put((0,), 0)),
     "namespace-hides-a-prefix": _small(_put((0,), 0, "a"), Match((0,))),
     "namespaces-with-equal-prefixes": _small(_put((0,), 0, "a"), _put((0,), 1), Match((0,))),
     "empty-namespace-beside-none": _small(_put((0,), 0, ""), Match((0,))),
 }
+
+WITNESSES: dict[str, Witness] = {**_MANAGER, **REQUEST_WITNESSES}
 """By the situation's id."""

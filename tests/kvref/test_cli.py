@@ -17,7 +17,9 @@ from typer.testing import CliRunner
 from kvref.campaign import Totals
 from kvref.cli import fuzz as fuzz_command
 from kvref.cli.app import app
+from kvref.cli.machines import Machine
 from kvref.laws import LAWS
+from tests.kvref import wrong_targets
 
 ROOT = Path(__file__).parents[2]
 WRONG = "tests.kvref.wrong_targets:"
@@ -231,7 +233,8 @@ class TestProgress:
         console = Console(file=stream, force_terminal=terminal, width=120)
         totals = Totals(operations=1234, judging_seconds=0.5, accepted=9, refused=1)
         monkeypatch.setattr(sys, "stdout", stream)
-        with fuzz_command._progress(console, totals, fuzz_command.Counter()) as show:
+        machine = Machine("manager", wrong_targets.right, LAWS, 256, totals)
+        with fuzz_command._progress(console, [machine], fuzz_command.Counter()) as show:
             for elapsed in (0.1, 10.1, 10.2, 15.0, 20.3):
                 show(elapsed)
         return stream.getvalue()
@@ -239,13 +242,13 @@ class TestProgress:
     def test_elsewhere_a_line_every_ten_seconds(self, monkeypatch):
         lines = self.show(False, monkeypatch).splitlines()
         assert lines == [
-            "   10 s  1,234 operations  2,468/s  90% accepted  0 failures",
-            "   20 s  1,234 operations  2,468/s  90% accepted  0 failures",
+            "   10 s  manager 1,234 operations, 2,468/s, 90% accepted; 0 failures",
+            "   20 s  manager 1,234 operations, 2,468/s, 90% accepted; 0 failures",
         ]
 
     def test_on_a_terminal_a_line_that_is_rewritten(self, monkeypatch):
         text = self.show(True, monkeypatch)
-        assert "20 s  1,234 operations" in text
+        assert "20 s  manager 1,234 operations" in text
         assert "\x1b[" in text
 
 

@@ -26,7 +26,7 @@ def test_a_header_the_operations_and_what_differed(tmp_path):
     header = msgspec.json.decode(header)
     assert header.pop("python")
     assert header == {
-        "schema": SCHEMA, "target": "kvgpu-radix", "seed": 3, "run": 8,
+        "schema": SCHEMA, "machine": "manager", "target": "kvgpu-radix", "seed": 3, "run": 8,
         "configuration": {"page_size": 2, "num_pages": 4, "policy": "fifo", "checked": True},
     }  # fmt: skip
     assert tuple(map(decode, operations)) == FAILURE.operations

@@ -5,44 +5,44 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from kvref.executor import LocalExecutor
-from kvref.judge import Judge
-from kvref.operations import Lock, Operation, Unlock
-from kvref.registry import find
-from kvref.situations.counting import Counting
+from kvref.registry import find, find_requests
+from kvref.requests.life import life
 from kvref.situations.registry import SITUATIONS
-from kvref.situations.witnesses import WITNESSES, Witness
+from kvref.situations.replay import run
+from kvref.situations.tally import SituationTally
+from kvref.situations.witness import Witness
+from kvref.situations.witnesses import WITNESSES
 from kvref.target import TargetFactory
 from tests.kvref.oracle_target import OracleTarget
 
 ORACLE = TargetFactory(OracleTarget)
+ON_ORACLE = {"manager": ORACLE, "requests": life(ORACLE)}
 
 
-def situations_of(witness: Witness, factory: TargetFactory = ORACLE) -> set[str]:
-    """What the operations meet; the run has to be clean."""
-    counting = Counting("here", factory.promises)
-    executor = LocalExecutor(factory(witness.configuration), 10.0)
-    watcher = counting.watch(witness.configuration)
-    judge = Judge(executor, witness.configuration, factory.promises, listener=watcher)
-    watcher.attach(judge.judged)
-    for operation in witness.operations:
-        assert judge.apply(operation) is None, judge.divergence
-    executor.close()
-    counting.count(watcher, judge)
-    return {name for name, each in counting.tally().situations.items() if each.met}
+def situations_of(name: str, witness: Witness | None = None) -> set[str]:
+    """What the operations meet on the oracle; the run has to be clean."""
+    judge, tally = run(witness or WITNESSES[name], "oracle", ON_ORACLE[SITUATIONS[name].machine])
+    assert judge.divergence is None, judge.divergence
+    return met(tally.situations)
 
 
-def without(operations: tuple[Operation, ...], dropped: int) -> tuple[Operation, ...]:
+def met(situations: dict[str, SituationTally]) -> set[str]:
+    return {name for name, each in situations.items() if each.met}
+
+
+def without(operations: tuple, dropped: int) -> tuple:
     """All but one, and but those that name it."""
     gone = {dropped}
-    kept: list[Operation] = []
+    kept: list = []
     places: dict[int, int] = {}
     for index, operation in enumerate(operations):
-        if isinstance(operation, Lock | Unlock) and isinstance(operation.handle, int):
-            if operation.handle in gone:
+        field = next((f for f in ("handle", "request") if hasattr(operation, f)), None)
+        named = getattr(operation, field) if field else None
+        if isinstance(named, int):
+            if named in gone:
                 gone.add(index)
                 continue
-            operation = msgspec.structs.replace(operation, handle=places[operation.handle])
+            operation = msgspec.structs.replace(operation, **{field: places[named]})
         if index not in gone:
             places[index] = len(kept)
             kept.append(operation)
@@ -55,8 +55,13 @@ def test_each_situation_has_its_witness():
 
 @pytest.mark.parametrize("name", WITNESSES)
 def test_a_witness_meets_its_situation_on_the_oracle_and_on_kvgpu(name):
-    assert name in situations_of(WITNESSES[name])
-    assert name in situations_of(WITNESSES[name], find("kvgpu-radix"))
+    assert name in situations_of(name)
+    found = find if SITUATIONS[name].machine == "manager" else find_requests
+    judge, tally = run(WITNESSES[name], "kvgpu-radix", found("kvgpu-radix"))
+    assert judge.divergence is None, judge.divergence
+    assert name in met(tally.situations)
+    assert tuple(judge.refused) == WITNESSES[name].refused
+    assert judge.skipped == []
 
 
 @pytest.mark.parametrize("name", WITNESSES)
@@ -64,4 +69,10 @@ def test_nothing_can_be_left_out_of_a_witness(name):
     witness = WITNESSES[name]
     for index in range(len(witness.operations)):
         shorter = witness._replace(operations=without(witness.operations, index))
-        assert name not in situations_of(shorter), witness.operations[index]
+        assert name not in situations_of(name, shorter), witness.operations[index]
+
+
+@pytest.mark.parametrize("name", WITNESSES)
+def test_a_witness_is_a_program_against_kvgpu(name):
+    compile(WITNESSES[name].python(), name, "exec")
+    assert len(WITNESSES[name].steps().splitlines()) > len(WITNESSES[name].operations)
