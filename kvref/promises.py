@@ -15,7 +15,7 @@ from kvref.refusals import OF_REQUESTS, RefusalKind
 __all__ = ["Promises"]
 
 
-class Promises(msgspec.Struct, frozen=True, kw_only=True):
+class Promises(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The defaults are the whole contract; a target takes back what it does not promise.
 
     Fields:

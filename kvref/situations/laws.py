@@ -56,7 +56,7 @@ _LAWS = [
         "a page of it was not locked before", ("accepted lock",), _HIT),
     Law("locks-nest", "locks nest, and are counted for each prefix",
         "another lock covers a page of the path", ("accepted lock", "accepted unlock"), _HIT),
-    Law("empty-handle", "the handle of nothing can be locked and unlocked, always", "", ()),
+    Law("the-empty-handle", "the handle of nothing can be locked and unlocked, always", "", ()),
     Law("accepts", LAWS["accepts"], "", ("accepts",)),
     Law("refusals", LAWS["refusals"], "", ("refusals",)),
     Law("stale-handles", "a handle whose prefix was given up is refused", "", (),

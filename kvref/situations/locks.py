@@ -33,7 +33,7 @@ _OTHERS = bit("unlock-below-which-others-lock")
 
 _LAW_COVERS = law_bit("lock-covers-the-path")
 _LAW_NEST = law_bit("locks-nest")
-_LAW_EMPTY = law_bit("empty-handle")
+_LAW_EMPTY = law_bit("the-empty-handle")
 
 
 def _handle(memory: Memory, operation: Lock | Unlock) -> Handle | None:

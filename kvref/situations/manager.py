@@ -30,7 +30,7 @@ _RESET_LOCKED = bit("reset-while-locked")
 _RESET_EMPTY = bit("reset-of-nothing")
 _LENGTHS = bit("insert-of-different-lengths")
 _NO_HANDLE = bit("not-a-handle")
-_EMPTY = bit("empty-handle") | law_bit("empty-handle")
+_EMPTY = bit("empty-handle") | law_bit("the-empty-handle")
 _WRONG_SIZES = {
     RefusalKind.TYPE: bit("evict-of-no-number"),
     RefusalKind.VALUE: bit("evict-of-less-than-nothing"),

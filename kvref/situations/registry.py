@@ -38,17 +38,18 @@ alone; paths that branch further down too."""
 
 ACCEPTED = "accepted"
 
-_PLACES: dict[tuple[str, str], int] = {
-    each: place
-    for place, each in enumerate(
-        [
-            *(("mark", name) for name in (ACCEPTED, *PAGE_SIZES, *POLICIES, *SHAPES)),
-            *(("kind", name) for kinds in KINDS.values() for name in kinds),
-            *(("law", name) for name in CONTRACT),
-            *(("situation", name) for name in SITUATIONS),
-        ]
-    )
-}
+
+def _places() -> dict[tuple[str, str], int]:
+    """A bare manager's first: it does more operations, and short ints are cheaper."""
+    found = [("mark", name) for name in (ACCEPTED, *PAGE_SIZES, *POLICIES, *SHAPES)]
+    for machine, kinds in KINDS.items():
+        found += [("kind", name) for name in kinds]
+        found += [("law", law.id) for law in CONTRACT.values() if law.machine == machine]
+        found += [("situation", each.id) for each in SITUATIONS.values() if each.machine == machine]
+    return {each: place for place, each in enumerate(found)}
+
+
+_PLACES = _places()
 
 
 def bit(situation: str) -> int:
