@@ -12,11 +12,12 @@ import numpy as np
 
 from kvgpu.errors import LedgerError
 from kvgpu.radix_node import IntArray, Node, Root
-from kvgpu.request import Request
+from kvgpu.request import Request, RequestState
 from kvgpu.request_steps import RequestSteps
 
 __all__ = ["check"]
 
+REQUEST_ENDED = "request-ended"
 REQUEST_LENGTHS = "request-lengths"
 ROW_MISPLACED = "row-misplaced"
 PAGE_OUT_OF_RANGE = "page-out-of-range"
@@ -54,6 +55,8 @@ class _Inspection:
 
     def check_lengths(self, row: int, request: Request) -> None:
         """What a request says of itself is possible."""
+        if request.state is not RequestState.RUNNING:
+            raise LedgerError(REQUEST_ENDED, (), f"{request} in row {row}")
         lengths = (request.cached_len, request.stored_len, request.extended_len)
         if not (
             0 <= lengths[0] <= lengths[1] <= lengths[2] <= self.steps.max_len

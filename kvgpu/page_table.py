@@ -7,6 +7,7 @@ the other input of a step, in one copy.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -135,33 +136,29 @@ class PageTable:
             starts, stops: for each of them the tokens whose slots go to `out_loc`; `stops` is
                 also `seq_lens`.
         """
-        changed, batch = len(self._changed), len(rows)
-        ranges = np.array([(row, *span) for row, span in self._changed.items()], dtype=np.int64)
-        ranges = ranges.reshape(changed, 3)
-        entries = _spread(ranges[:, 0] * self.max_pages + ranges[:, 1], ranges[:, 2] - ranges[:, 1])
-        lengths = np.array((rows, starts, stops), dtype=np.int64).reshape(3, batch)
-        counts = lengths[2] - lengths[1]
-        positions = _spread(lengths[1], counts)
-        pages = self.host[lengths[0].repeat(counts), positions // self.page_size]
-
-        ends = np.cumsum([len(entries), len(entries), batch, batch, len(positions)]).tolist()
-        staging = torch.empty(ends[-1], dtype=torch.int32, pin_memory=self._pins)
-        into = staging.numpy()
-        into[: ends[0]] = entries
-        into[ends[0] : ends[1]] = self._flat_host[entries]
-        into[ends[1] : ends[2]] = lengths[0]
-        into[ends[2] : ends[3]] = lengths[2]
-        into[ends[3] :] = pages * self.page_size + positions % self.page_size
-        buffer = self.copy_to_device(staging)
-        if changed:
-            self._flat_device.index_put_((buffer[: ends[0]],), buffer[ends[0] : ends[1]])
+        entries = self._changed_entries()
+        row, start, stop = (np.array(each, dtype=np.int64) for each in (rows, starts, stops))
+        counts = stop - start
+        positions = _spread(start, counts)
+        pages = self.host[row.repeat(counts), positions // self.page_size]
+        out_loc = pages * self.page_size + positions % self.page_size
+        parts = (entries, self._flat_host[entries], row, stop, out_loc)
+        sizes = [len(part) for part in parts]
+        staging = torch.empty(sum(sizes), dtype=torch.int32, pin_memory=self._pins)
+        np.concatenate(parts, out=staging.numpy(), casting="same_kind")
+        where, what, *step = self.copy_to_device(staging).split_with_sizes(sizes)
+        if len(entries):
+            self._flat_device.index_put_((where,), what)
+        # Only now: after a failure before this, the next upload brings these too.
         self._changed.clear()
-        return StepInput(
-            self.device_table,
-            buffer[ends[1] : ends[2]],
-            buffer[ends[2] : ends[3]],
-            buffer[ends[3] :],
-        )
+        return StepInput(self.device_table, *step)
+
+    def _changed_entries(self) -> npt.NDArray[np.int64]:
+        """The places in the flat table of all that the device has not seen, each once."""
+        row = np.fromiter(self._changed, np.int64, len(self._changed))
+        spans = np.fromiter(chain.from_iterable(self._changed.values()), np.int64, 2 * len(row))
+        first, last = spans[::2], spans[1::2]
+        return _spread(row * self.max_pages + first, last - first)
 
     def copy_to_device(self, staging: torch.Tensor) -> torch.Tensor:
         """The one way to the device. Pinned memory is reused only when its copy was made."""

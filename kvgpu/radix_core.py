@@ -150,16 +150,16 @@ class RadixCore(RadixTree):
         victims: list[Node] = []
         children_gone: dict[Node, int] = {}
         bared: list[tuple[int, Node]] = []  # no two share a time, so nodes are never compared
-        listed = iter(self.leaves.items())
-        head = next(listed, None)
+        times = iter(self.leaves)  # its items would be looked up one by one in Python
+        head = next(times, None)
         freed = 0
         while freed < size:
-            if bared and (head is None or bared[0][0] < head[0]):
+            if bared and (head is None or bared[0][0] < head):
                 node = heapq.heappop(bared)[1]
             else:
                 assert head is not None
-                node = head[1]
-                head = next(listed, None)
+                node = self.leaves[head]
+                head = next(times, None)
                 if node in kept:
                     continue
             victims.append(node)

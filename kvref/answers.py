@@ -21,6 +21,7 @@ __all__ = [
     "words",
 ]
 
+_BUILTINS = frozenset(BUILTIN.values())
 _FIELDS = ("needed", "evictable", "protected_size", "cached_len", "free", "running")
 
 
@@ -100,9 +101,7 @@ def from_exception(error: BaseException) -> Raised:
     fields = {name: value for name, value in vars(error).items() if name in _FIELDS}
     return Raised(
         kind=classify(error),
-        builtins=sorted(
-            {base.__name__ for base in set(BUILTIN.values()) if isinstance(error, base)}
-        ),
+        builtins=sorted([base.__name__ for base in _BUILTINS if isinstance(error, base)]),
         error=type(error).__name__,
         message=words(str, error)[:500],
         fields={name: value for name, value in fields.items() if isinstance(value, int)},

@@ -170,7 +170,7 @@ def campaign(
             watcher = counting.watch(configuration) if counting else None
             judge, parts = _judge(random, executor, configuration, factory, look_every, watcher)
             if watcher:
-                watcher.attach(judge.judged)
+                watcher.attach(judge)
             failure = None
             began = clock()
             try:

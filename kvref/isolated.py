@@ -14,13 +14,14 @@ import os
 import signal
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
+from time import monotonic, sleep
 from typing import Any, TypeVar
 
 import msgspec
 
 from kvref.answers import Answer, Died, Hung, Malformed, from_exception
 from kvref.configuration import Configuration
-from kvref.executor import LocalExecutor
+from kvref.executor import LocalExecutor, Sizes
 from kvref.operations import Operation
 from kvref.oracle import NodeView
 from kvref.registry import find, find_requests, load
@@ -44,10 +45,6 @@ class _Call(msgspec.Struct, frozen=True, tag=True):
     operation: Operation
 
 
-class _Sizes(msgspec.Struct, frozen=True, tag=True):
-    pass
-
-
 class _Integrity(msgspec.Struct, frozen=True, tag=True):
     pass
 
@@ -65,7 +62,7 @@ class _Same(msgspec.Struct, frozen=True, tag=True):
     other: int
 
 
-_Request = _New | _Call | _Sizes | _Integrity | _Nodes | _Fingerprint | _Same | RequestWire
+_Request = _New | _Call | _Integrity | _Nodes | _Fingerprint | _Same | RequestWire
 
 
 class TargetProcess:
@@ -115,15 +112,25 @@ class TargetProcess:
         return ours
 
     def _end(self) -> str:
-        """Wait for the child's end, and say how it came."""
+        """Wait for the child's end, or bring it about, and say how it came."""
         process, connection = self._process, self._connection
         self._process = self._connection = None
         assert process is not None
         assert connection is not None
+        # `exitcode` asks the system. A join with a timeout would wait for ever where the child
+        # has closed all that it had open: that is how multiprocessing tells that it ended.
+        deadline = monotonic() + self.seconds
+        while process.exitcode is None and monotonic() < deadline:
+            sleep(0.001)
+        ran_on = process.exitcode is None
+        if ran_on:
+            process.kill()
         process.join()
         connection.close()
         code = process.exitcode or 0
         process.close()
+        if ran_on:
+            return "killed, since it had closed its pipe and ran on"
         if code >= 0:
             return f"exit status {code}"
         with contextlib.suppress(ValueError):
@@ -133,6 +140,8 @@ class TargetProcess:
 
 class Isolated:
     """One run in a `TargetProcess`, which the caller owns and closes."""
+
+    limited = True
 
     def __init__(self, process: TargetProcess, new: _New | NewRequests) -> None:
         self._process = process
@@ -161,15 +170,11 @@ class IsolatedExecutor(Isolated):
     def __init__(self, process: TargetProcess, configuration: Configuration) -> None:
         super().__init__(process, _New(configuration))
 
-    def call(self, index: int, operation: Operation) -> Answer:
-        """Run the operation number `index`."""
-        answer: Answer = self._ask(_Call(index, operation), Answer)
-        return answer
-
-    def sizes(self) -> tuple[int, int] | Answer:
-        """Evictable and protected size after the last operation."""
-        answer: tuple[int, int] | Answer = self._ask(_Sizes(), tuple[int, int] | Answer)
-        return answer
+    def call(self, index: int, operation: Operation) -> tuple[Answer, Sizes]:
+        """Run the operation number `index`; its answer, and the sizes after it."""
+        answers: tuple[Answer, Sizes] | Answer
+        answers = self._ask(_Call(index, operation), tuple[Answer, Sizes])
+        return answers if isinstance(answers, tuple) else (answers, answers)
 
     def integrity(self) -> Answer:
         """The target's own check."""
@@ -236,8 +241,6 @@ def _answer(executor: LocalExecutor | LocalRequestExecutor, request: _Request) -
     match request:
         case _Call(index, operation):
             return executor.call(index, operation)
-        case _Sizes():
-            return executor.sizes()
         case _Integrity():
             return executor.integrity()
         case _Nodes():

@@ -155,7 +155,7 @@ class Oracle:
         while page.parent is not None:
             was = page.locks
             page.locks += step
-            if min(was, page.locks) == 0:  # protected from now on, or no longer
+            if was == 0 or page.locks == 0:  # protected from now on, or no longer
                 self.protected_size += step * self.page_size
                 self.evictable_size -= step * self.page_size
             page = page.parent
@@ -348,9 +348,10 @@ class Oracle:
             taken.add(first)
         own = _slots_of(path)
         for slot, own_slot in zip(slots[:already], own, strict=True):
-            first = slot // size * size
-            if slot != own_slot and (first in self._holder or first in taken):
-                refuse(RefusalKind.VALUE)
+            if slot != own_slot:
+                first = slot // size * size
+                if first in self._holder or first in taken:
+                    refuse(RefusalKind.VALUE)
 
 
 def _slots_of(pages: Sequence[Page]) -> list[int]:

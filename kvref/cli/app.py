@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import random
 import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -13,9 +15,30 @@ from kvref.cli import fuzz as fuzz_command
 from kvref.cli import report as report_command
 from kvref.cli import situations as situations_command
 from kvref.cli import targets as targets_command
+from kvref.cli import workload as workload_command
 from kvref.cli.machines import MachineChoice
 
 __all__ = ["main"]
+
+
+class DTypeChoice(StrEnum):
+    """The values of `--dtype`."""
+
+    float32 = "float32"
+    float16 = "float16"
+    bfloat16 = "bfloat16"
+    float8_e4m3fn = "float8_e4m3fn"
+    float8_e5m2 = "float8_e5m2"
+    int8 = "int8"
+    uint8 = "uint8"
+
+
+class PolicyChoice(StrEnum):
+    """The values of `--policy`."""
+
+    lru = "lru"
+    fifo = "fifo"
+
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -118,6 +141,73 @@ def fuzz(
 
 
 @app.command()
+def replay(
+    file: Annotated[Path, typer.Argument(help="A request trace in Mooncake's format.")],
+    target: Annotated[
+        str, typer.Argument(help="A registered name (see `kvref targets`), or module:factory.")
+    ] = "kvgpu-radix",
+    page_size: Annotated[int, typer.Option(min=1, help="Tokens of a page.")] = 16,
+    pool_tokens: Annotated[int, typer.Option(min=1, help="Tokens of the whole pool.")] = 1_000_000,
+    requests: Annotated[
+        int | None, typer.Option(min=1, help="Only so many, the first ones.", show_default="all")
+    ] = None,
+    check_every: Annotated[
+        int,
+        typer.Option(min=1, help="Look at all rows, contents and the ledger every N operations."),
+    ] = 50_000,
+    heads: Annotated[int, typer.Option(min=1, help="K/V heads.")] = 1,
+    dim: Annotated[int, typer.Option(min=1, help="Elements of a head.")] = 8,
+    layers: Annotated[int, typer.Option(min=1, help="Layers of the LLM.")] = 1,
+    dtype: Annotated[DTypeChoice, typer.Option(help="Of K and V.")] = DTypeChoice.float16,
+    policy: Annotated[PolicyChoice, typer.Option(help="Of eviction.")] = PolicyChoice.lru,
+    in_flight: Annotated[int, typer.Option(min=1, help="Requests that run at once.")] = 16,
+    chunk: Annotated[int, typer.Option(min=1, help="Prompt tokens of a round and request.")] = 8192,
+    decode_step: Annotated[
+        int, typer.Option(min=1, help="Tokens that a request makes in a round.")
+    ] = 16,
+    block_tokens: Annotated[
+        int, typer.Option(min=1, help="Input tokens that one id of the trace stands for.")
+    ] = 512,
+    time_limit: Annotated[
+        float, typer.Option(min=0.001, help="Seconds for one operation; longer is a hang.")
+    ] = 60.0,
+) -> None:
+    """Replay a request trace as an engine would, and judge each step and what is in the pages.
+
+    Requests arrive when the trace says, are computed in chunks, decoded in steps, published on
+    the way, preempted where there is no room; one in a hundred is aborted. What a request finds
+    cached is read back from the pool and compared.
+    """
+    options = workload_command.Options(
+        page_size=page_size,
+        pool_tokens=pool_tokens,
+        requests=requests,
+        check_every=check_every,
+        heads=heads,
+        dim=dim,
+        layers=layers,
+        dtype=dtype.value,
+        policy=policy.value,
+        in_flight=in_flight,
+        chunk=chunk,
+        decode_step=decode_step,
+        block_tokens=block_tokens,
+        time_limit=time_limit,
+    )
+    raise typer.Exit(workload_command.replay_requests(file, target, options))
+
+
+@app.command()
+def generate(
+    file: Annotated[Path, typer.Argument(help="Where to write it.", dir_okay=False)],
+    requests: Annotated[int, typer.Option(min=1, help="How many.")] = 300,
+    seed: Annotated[int, typer.Option(min=0, help="Same seed, same trace.")] = 0,
+) -> None:
+    """Make up a request trace: system prompts, chats of many turns, agents, retries."""
+    raise typer.Exit(workload_command.generate_trace(file, requests, seed))
+
+
+@app.command()
 def report(
     files: Annotated[
         list[Path], typer.Argument(help="What `kvref fuzz --report` wrote; several are added up.")
@@ -156,4 +246,6 @@ def main() -> None:
     if not __debug__:
         # The oracle's recount of itself is made of asserts, and the verdict says that it ran.
         sys.exit("kvref: not with python -O, which would leave out half of the checks")
+    # Before torch is imported: its threads spin, and a judge makes thousands of small calls.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
     app()

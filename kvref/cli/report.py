@@ -9,14 +9,14 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from kvref.cli.exits import CLEAN, FOUND, MISUSED
 from kvref.situations.collector import merged
 from kvref.situations.page import page
 from kvref.situations.tally import Tally, TallyError, read
 from kvref.situations.view import Changes, View, view
 
-__all__ = ["MISSED", "report", "say_in_short"]
+__all__ = ["report", "say_in_short"]
 
-DONE, MISSED, MISUSED = 0, 1, 2
 _STYLES = {
     "met": "green", "counted": "green", "missed": "bold red", "vacuous": "red",
     "not met": "yellow", "not judged": "yellow", "ruled out": "dim",
@@ -49,7 +49,7 @@ def report(
             )
     if html is not None:
         console.print(f"page: {html}", markup=False)
-    return MISSED if require and any(each.missed for each in views) else DONE
+    return FOUND if require and any(each.missed for each in views) else CLEAN
 
 
 def say_in_short(console: Console, tally: Tally, title: str = "") -> list[str]:

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from kvref.cli.exits import CLEAN, FOUND, MISUSED
 from kvref.registry import UnknownTarget, find, find_requests
 from kvref.situations.registry import SITUATIONS
 from kvref.situations.replay import run
@@ -25,7 +26,7 @@ def situations(name: str | None, target: str | None) -> int:
         for situation in SITUATIONS.values():
             table.add_row(escape(situation.id), escape(situation.sentence))
         console.print(table)
-        return 0
+        return CLEAN
     if name not in SITUATIONS:
         near = difflib.get_close_matches(name, SITUATIONS, n=1)
         hint = f": did you mean {near[0]}?" if near else "; `kvref situations` lists them"
@@ -33,7 +34,7 @@ def situations(name: str | None, target: str | None) -> int:
     situation = SITUATIONS[name]
     for line in (situation.sentence, situation.why, "", WITNESSES[name].python()):
         console.print(line, markup=False)
-    return 0 if target is None else _judge(console, name, target)
+    return CLEAN if target is None else _judge(console, name, target)
 
 
 def _judge(console: Console, name: str, target: str) -> int:
@@ -45,14 +46,14 @@ def _judge(console: Console, name: str, target: str) -> int:
         return _misused(str(error))
     if judge.divergence is not None:
         console.print(str(judge.divergence), markup=False)
-        return 1
+        return FOUND
     met = tally.situations[name].met
     words = "clean" if met else "clean, and not met: what it takes is not promised"
     console.print(f"{target}: {words}", markup=False)
-    return 0
+    return CLEAN
 
 
 def _misused(words: str) -> int:
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     console.print(f"kvref situations: {words}", markup=False)
-    return 2
+    return MISUSED

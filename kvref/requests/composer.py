@@ -40,7 +40,7 @@ _NAMESPACES: tuple[tuple[str | None, ...], ...] = ((None,), (None,), (None, "", 
 _WEIGHTS = {
     "begin": 6, "begin_again": 4, "begin_equal": 3, "begin_waiting": 4, "begin_to_fit": 3,
     "store": 10, "decode": 10, "ahead": 4, "late": 4, "told_early": 1, "extend_to_fit": 2,
-    "commit": 8, "finish": 7, "abort": 2, "preempt": 2, "flush": 1, "misuse": 1, "too_late": 1,
+    "commit": 7, "finish": 6, "abort": 4, "preempt": 3, "flush": 1, "misuse": 1, "too_late": 1,
 }  # fmt: skip
 _ALWAYS = ("begin", "store", "decode", "finish")
 
@@ -236,10 +236,9 @@ class RequestComposer:
     # --------------------------------------------------------- rules of a request that runs
 
     def _store(self) -> RequestOperation:
-        running = self._oracle.running()
-        behind = [request for request in running if request.stored_len < len(request.row)]
-        if not behind and running and self._random.random() < 0.1:
-            behind = running  # where nothing waits for it, a store does nothing
+        behind = [r for r in self._oracle.running() if r.stored_len < len(r.row)]
+        if not behind and self._random.random() < 0.1:
+            behind = self._oracle.running()  # where there is nothing to store
         return Store(self._choice(behind).number) if behind else self._decode()
 
     def _decode(self) -> RequestOperation:

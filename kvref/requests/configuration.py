@@ -41,6 +41,14 @@ class RequestConfiguration(Configuration, frozen=True, kw_only=True):
                 raise ValueError(f"{name} must be at least 1, got {size}")
 
     @property
+    def tag_bits(self) -> int:
+        """The bits of the tags that a row of K or V can name, beside whose row it is."""
+        exact = {"float32": 24, "float16": 11, "bfloat16": 8, "int8": 7, "uint8": 7}
+        bits = exact.get(self.dtype, 3)  # fp8
+        rows = 2 * self.layers * self.kv_heads
+        return bits * min(self.head_dim, 62 // bits) - rows.bit_length() - 1
+
+    @property
     def longest(self) -> int:
         """The longest request, in tokens."""
         return self.num_slots if self.max_len is None else self.max_len

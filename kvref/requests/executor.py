@@ -69,6 +69,10 @@ RequestAnswer = Done | Malformed | Raised | Hung | Died
 class RequestExecutor(Protocol):
     """One target for one run. Each method answers with `Hung`, `Died` and the like itself."""
 
+    @property
+    def limited(self) -> bool:
+        """Whether a call that does not return in time becomes an answer."""
+
     def call(
         self, index: int, operation: RequestOperation, tags: Sequence[int] = ()
     ) -> RequestAnswer:
@@ -111,6 +115,7 @@ class LocalRequestExecutor:
         self._inspectable = target if isinstance(target, InspectableTarget) else None
         self._victims: Any = getattr(target, "victims", None)
         self._guard = Guard(seconds)
+        self.limited = self._guard.limited
         self._requests: dict[int, Any] = {}
 
     def call(

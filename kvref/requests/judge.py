@@ -29,6 +29,7 @@ from kvref.requests.operations import (
 from kvref.requests.oracle import Need, Request, RequestOracle
 from kvref.requests.promises import RequestPromises
 from kvref.requests.run import Outcome, RequestRun
+from kvref.requests.tags import NamesPrefixes, Tags
 
 __all__ = ["Observer", "Outcome", "RequestJudge"]
 
@@ -60,6 +61,7 @@ class RequestJudge(RequestRun):
             refuse them, or they do not fit what went before (a request that did not begin,
             values other than those told ahead), so that a program may lose any of its parts.
         judged: how often each law was judged.
+        looks: how often what is costly was looked at.
         oracle: may be looked at, and not be changed.
         sequences: for each running request the tokens that the harness knows, those that it
             has told ahead too; to be looked at, not changed.
@@ -76,7 +78,8 @@ class RequestJudge(RequestRun):
         promises: RequestPromises | None = None,
         *,
         look_every: int = 1,
-        keep_history: bool = True,
+        long_run: bool = False,
+        tags: NamesPrefixes | None = None,
         observer: Observer | None = None,
     ) -> None:
         """Judge `executor`, whose target is new and empty.
@@ -88,15 +91,22 @@ class RequestJudge(RequestRun):
             look_every: rows, contents, structure, the target's check and the oracle's own
                 recount are looked at after every N-th operation and by `look`, all else after
                 each.
-            keep_history: False for a run that is too long to be remembered: `operations` then
-                holds the latest alone, and what names an ended request is skipped.
+            long_run: too long to be remembered, in a pool too large to be compared as a whole:
+                `operations` then holds the latest alone, what names an ended request is
+                skipped, and the cache's nodes and the state around a refusal are not compared.
+            tags: what names the prefixes; by default a table, which grows with the run.
             observer: is shown the oracle before each operation and after it.
         """
-        super().__init__(executor, configuration, promises or RequestPromises())
+        super().__init__(
+            executor,
+            configuration,
+            promises or RequestPromises(),
+            whole_tree=not long_run,
+            tags=tags or Tags(),
+        )
         self._look_every = look_every
-        self._keep_history = keep_history
+        self._long_run = long_run
         self._observer = observer
-        self._most_tags = 2**18 + 4 * configuration.num_slots
 
     # ---------------------------------------------------------------------------- judging
 
@@ -104,7 +114,7 @@ class RequestJudge(RequestRun):
         """Apply one operation to both and compare; the divergence, if there is one."""
         if self.divergence is not None:
             raise RuntimeError("the run ended at its first divergence")
-        if not self._keep_history:
+        if self._long_run:
             self.operations.clear()
         index = self.count
         self.count += 1
@@ -126,15 +136,14 @@ class RequestJudge(RequestRun):
         else:
             self.accepted += 1
             pool = self._judge_step(index, operation, expected)
-        self.judged["requests-in-time"] += 1
+        if self._executor.limited:
+            self.judged["requests-in-time"] += 1
         if self.divergence is None:
             self._judge_pool(operation, pool)
         if self._observer is not None:
             self._observer.after(index, operation, self.outcome, self.oracle)
         if self.count % self._look_every == 0:
             self.look()
-        if len(self.tags) > self._most_tags:
-            self._forget_tags()
         return self.divergence
 
     # ------------------------------------------------------------------------- the oracle
@@ -188,14 +197,6 @@ class RequestJudge(RequestRun):
             return oracle.finish(number)
         return oracle.preempt(number) if kind is Preempt else oracle.abort(number)
 
-    def _forget_tags(self) -> None:
-        """Of a long run: keep the tags of what runs or is cached."""
-        living = {tag for tags in self.tags_of.values() for tag in tags}
-        for _, tags in self._cached():
-            living.update(tags)
-        self.tags.forget(living)
-        self._most_tags = 2**18 + 4 * max(self.configuration.num_slots, len(self.tags))
-
     # -------------------------------------------------------------------- the comparisons
 
     def _judge_step(self, index: int, operation: Any, expected: Any) -> Pool | None:
@@ -232,7 +233,7 @@ class RequestJudge(RequestRun):
         if kind is Preempt and answer.value is not None:
             self._equal(_KIND.TOKENS, "preempted-tokens", expected, answer.value)
         del self.sequences[number], self.tags_of[number]
-        if not self._keep_history:
+        if self._long_run:
             del self.oracle.requests[number]
             self._executor.forget(number)
         return answer.pool

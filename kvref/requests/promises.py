@@ -37,6 +37,12 @@ class RequestPromises(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     refused_begin: Literal["nothing", "match"] = "nothing"
     checked_inserts: bool = True
 
+    def __post_init__(self) -> None:
+        if self.granularity == "any" and self.eviction != "legal":
+            raise ValueError('granularity "any" cannot be predicted: it needs eviction="legal"')
+        if not self.policies or self.page_sizes == ():
+            raise ValueError("a target needs at least one page size and one policy")
+
     def not_judged(self) -> dict[str, str]:
         """Each law that is not judged for what is not promised, or only in part, and why."""
         reasons: dict[str, list[str]] = {}
@@ -48,6 +54,8 @@ class RequestPromises(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         if self.eviction == "legal":
             amount = ", and the amount" if self.granularity == "any" else ""
             yield "shortfall", f"in part: its choice of victims{amount} is its own"
+        elif len(set(self.policies)) < 2:
+            yield "shortfall", f"in part: policy {self.policies[0]} alone"
         if not self.keeps_prefixes:
             yield "content-cached", "it remembers nothing"
         if not self.namespaces:

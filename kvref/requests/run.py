@@ -16,7 +16,7 @@ from kvref.requests.operations import Begin, Flush, RequestOperation
 from kvref.requests.oracle import RequestOracle
 from kvref.requests.program import program
 from kvref.requests.promises import RequestPromises
-from kvref.requests.tags import Tags
+from kvref.requests.tags import NamesPrefixes
 
 __all__ = ["Outcome", "RequestRun"]
 
@@ -40,6 +40,9 @@ class RequestRun:
         executor: RequestExecutor,
         configuration: RequestConfiguration,
         promises: RequestPromises,
+        *,
+        whole_tree: bool,
+        tags: NamesPrefixes,
     ) -> None:
         self.configuration = configuration
         self.promises = promises
@@ -56,12 +59,14 @@ class RequestRun:
         self.refused: list[int] = []
         self.skipped: list[int] = []
         self.judged: Counter[str] = Counter()
+        self.looks = 0
         self.sequences: dict[int, list[int]] = {}
         self.tags_of: dict[int, list[int]] = {}
-        self.tags = Tags()
+        self.tags = tags
         self.outcome = Outcome()
         self.peak_pages = 0
         self._executor = executor
+        self._whole_tree = whole_tree
 
     def program(self) -> str:
         """What was issued so far, as Python."""
@@ -70,10 +75,12 @@ class RequestRun:
     def look(self) -> Divergence | None:
         """Compare rows, contents, structure and the target's check now; recount the oracle."""
         if self.count and self.divergence is None:
+            self.looks += 1
             self.oracle.recompute()
             self._look_at_rows()
             self._look_at_content()
-            self._look_at_nodes()
+            if self._whole_tree:
+                self._look_at_nodes()
             self.judged["ledger"] += 1
             answer = self._executor.check()
             if not isinstance(answer, Returned):
@@ -87,8 +94,10 @@ class RequestRun:
     ) -> Pool | None:
         """A step that has to be refused; returns the state of the pool after it."""
         matches = refusal.kind is RefusalKind.NO_ROOM and self.promises.refused_begin == "match"
-        unchanged = self.promises.refused_calls_change_nothing and not (
-            matches and type(operation) is Begin
+        unchanged = (
+            self._whole_tree
+            and self.promises.refused_calls_change_nothing
+            and not (matches and type(operation) is Begin)
         )
         before = self._executor.fingerprint() if unchanged else None
         if isinstance(before, Answer):

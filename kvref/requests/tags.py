@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+import zlib
+from collections.abc import Sequence
+from typing import Protocol
 
-__all__ = ["Tags"]
+__all__ = ["HashedTags", "NamesPrefixes", "Tags"]
 
 _SHOWN = 12
+
+
+class NamesPrefixes(Protocol):
+    """Gives each prefix a tag: equal ones the same, and others another."""
+
+    def follow(
+        self, tokens: Sequence[int], namespace: str | None = None, after: int | None = None
+    ) -> list[int]:
+        """The tags of the tokens, which come after the prefix with the tag `after`, if any."""
+
+    def words(self, tag: int) -> str:
+        """What a tag names."""
 
 
 class Tags:
@@ -54,6 +68,32 @@ class Tags:
         where = "" if namespace is None else f" of namespace {namespace!r}"
         return f"the token {last} after [{shown}]{where}"
 
-    def forget(self, living: Container[int]) -> None:
-        """Drop all but these, whose prefixes live too; what comes again gets a new tag."""
-        self._tags = {key: tag for key, tag in self._tags.items() if tag in living}
+
+class HashedTags:
+    """Tags for a run of so many tokens that no table can hold them: hashes of the prefixes.
+
+    Equal prefixes have equal tags, so nothing right is called wrong. Of wrong rows, one in
+    2^bits would pass for right.
+    """
+
+    def __init__(self, bits: int) -> None:
+        """Tags below 2^bits."""
+        self._mask = (1 << bits) - 1
+
+    def follow(
+        self, tokens: Sequence[int], namespace: str | None = None, after: int | None = None
+    ) -> list[int]:
+        """The tags of the tokens, which come after the prefix with the tag `after`, if any."""
+        # The hash of ints in a tuple is the same in every process; that of a str is not.
+        last = after
+        if last is None:
+            last = -1 if namespace is None else zlib.crc32(namespace.encode())
+        found, mask = [], self._mask
+        for token in tokens:
+            last = hash((last, token)) & mask
+            found.append(last)
+        return found
+
+    def words(self, tag: int) -> str:
+        """Its number: what it is a hash of was not kept."""
+        return f"a token of the prefix with the hash {tag:x}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from kvref.operations import Evict
 from kvref.oracle import Oracle, Page
@@ -45,17 +45,22 @@ _LAW_CHOICE = law_bit("victims") | law_bit("legal-victims")
 
 
 def evicted(
-    memory: Memory, oracle: Oracle, index: int, operation: Evict, victims: Sequence[int]
+    memory: Memory,
+    oracle: Oracle,
+    index: int,
+    operation: Evict,
+    firsts: Collection[int],
+    freed: int,
 ) -> int:
-    """What an evict met that was accepted and took these slots."""
+    """What an evict met that was accepted: the first slots of the pages, and how many slots."""
     wanted = operation.size
     assert isinstance(wanted, int)
     if wanted == 0:
         return _NOTHING if memory.evictable + memory.protected else 0
-    pages = memory.gone(victims)
+    pages = memory.gone(firsts)
     if not pages:
         return 0  # a target's own choice that was not a legal one
-    met = _LAW_ENOUGH | (_EXACTLY if len(victims) == wanted else _MORE)
+    met = _LAW_ENOUGH | (_EXACTLY if freed == wanted else _MORE)
     if memory.protected:
         met |= _LAW_LOCKED
     if wanted == memory.evictable:
@@ -84,7 +89,7 @@ def reset(memory: Memory, slots: Sequence[int]) -> int:
     """What a reset met that was accepted."""
     if not slots:
         return _RESET_EMPTY
-    memory.reset.update(memory.gone(slots))
+    memory.reset.update(memory.gone(slots[:: memory.page_size]))
     memory.fresh_reset = True
     return _RESET | _LAW_RESET
 

@@ -16,8 +16,8 @@ class Law:
         sentence: what it says.
         counts_when: what has to be so for a judgement to count; "" if each one counts.
         judged_by: the laws of the judge (kvref/laws.py) that hold it, or "accepted KIND" for an
-            operation that was accepted, its sizes compared after it. None: it is judged exactly
-            when it counts.
+            operation that was accepted, its sizes compared after it. Empty: it is judged
+            exactly when it counts.
         needs, machine: as those of a situation.
     """
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 from kvref.answers import Answer, Returned
 from kvref.configuration import Configuration
@@ -24,7 +24,7 @@ from kvref.situations.registry import (
 from kvref.situations.shape import EMPTY_TREE, shape
 from kvref.situations.walks import arguments, inserted, matched, refused_insert
 
-__all__ = ["ManagerWatcher"]
+__all__ = ["Looking", "ManagerWatcher"]
 
 _RESET_LOCKED = bit("reset-while-locked")
 _RESET_EMPTY = bit("reset-of-nothing")
@@ -35,6 +35,7 @@ _WRONG_SIZES = {
     RefusalKind.TYPE: bit("evict-of-no-number"),
     RefusalKind.VALUE: bit("evict-of-less-than-nothing"),
 }
+_LOOKS = ("structure", "integrity")
 _SIZES = law_bit("sizes")
 _UNCHANGED = law_bit("refused-unchanged")
 _REFUSED = {
@@ -54,6 +55,12 @@ _KIND_ALONE: dict[type, int] = {
 }
 _KIND = {kind: its | _ACCEPTED for kind, its in _KIND_ALONE.items()}
 _MATCH, _LOCK, _UNLOCK = _KIND[Match], _KIND[Lock], _KIND[Unlock]
+
+
+class Looking(Protocol):
+    """What is read from a judge while it runs."""
+
+    looks: int
 
 
 class ManagerWatcher:
@@ -77,13 +84,12 @@ class ManagerWatcher:
         self._operation: Any = None
         self._expected: Any = None
         self._answer: Answer | None = None
-        self._judged: dict[str, int] = {}
-        self._looked = {"structure": 0, "integrity": 0}
+        self._judge: Looking | None = None
         self._looks_seen = 0
 
-    def attach(self, judged: dict[str, int]) -> None:
-        """Watch this too: how often each law was judged, kept up to date by the judge."""
-        self._judged = judged
+    def attach(self, judge: Looking) -> None:
+        """Watch how often it looks, too."""
+        self._judge = judge
 
     def finish(self) -> None:
         """After the last look of the run."""
@@ -105,8 +111,8 @@ class ManagerWatcher:
     def ends(self, index: int, oracle: Oracle | NaiveOracle) -> None:
         """The operation was judged: count what it met."""
         memory, operation, expected = self._memory, self._operation, self._expected
-        judged = self._judged
-        if judged.get("structure", 0) + judged.get("integrity", 0) != self._looks_seen:
+        judge = self._judge
+        if judge is not None and judge.looks != self._looks_seen:
             self._see_looks()
         met = self._came_upon
         if type(expected) is Refusal:
@@ -142,23 +148,23 @@ class ManagerWatcher:
             return inserted(memory, oracle, index, operation, expected)
         if kind is Reset:
             return reset(memory, expected)
+        size = memory.page_size
         if isinstance(expected, list):
-            return evicted(memory, oracle, index, operation, expected)
+            firsts, freed = expected[::size], len(expected)
+            return evicted(memory, oracle, index, operation, firsts, freed)
         # The target's own choice, which the oracle has followed if it was a legal one.
-        answer = self._answer
-        chosen = answer.value if isinstance(answer, Returned) else None
-        return evicted(memory, oracle, index, operation, chosen if type(chosen) is list else [])
+        chosen = self._answer.value if isinstance(self._answer, Returned) else None
+        slots = chosen if isinstance(chosen, list) else []
+        pages = dict.fromkeys(slot // size * size for slot in slots)
+        return evicted(memory, oracle, index, operation, pages, len(slots))
 
     def _see_looks(self) -> None:
         """Count the looks since the last operation, if there was anything to see."""
-        self._looks_seen = 0
-        for law, seen in self._looked.items():
-            judged = self._judged.get(law, 0)
-            self._looks_seen += judged
-            if judged != seen:
-                self._looked[law] = judged
-                if self._memory.evictable or self._memory.protected:
-                    self._looks[law] = self._looks.get(law, 0) + judged - seen
+        looks = self._judge.looks if self._judge else 0
+        if self._memory.evictable or self._memory.protected:
+            for law in _LOOKS:
+                self._looks[law] = self._looks.get(law, 0) + looks - self._looks_seen
+        self._looks_seen = looks
 
 
 def _refused(memory: Memory, oracle: Oracle | NaiveOracle, operation: Any, refusal: Refusal) -> int:

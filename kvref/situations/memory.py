@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 from kvref.operations import Carried
 from kvref.oracle import Handle, Page
@@ -30,6 +30,7 @@ class Memory:
         reused: slots whose page was used again under another prefix.
         handles: by the index of the match.
         spaces: the namespaces that something was inserted in.
+        firsts: the first page of what was inserted, by namespace and its tokens.
         last_evict: the index of the last evict that took something, or -1.
         fresh_reset: a reset gave something up, and nothing was inserted since.
         evictable, protected: sizes after the last operation, in slots.
@@ -51,6 +52,7 @@ class Memory:
         self.reused: set[int] = set()
         self.handles: dict[int, Handle] = {}
         self.spaces: set[str | None] = set()
+        self.firsts: dict[tuple[str | None, tuple[int, ...]], Page] = {}
         self.last_evict = -1
         self.fresh_reset = False
         self.evictable = 0
@@ -66,10 +68,10 @@ class Memory:
         for table in (self.below, self.split_at, self.form):
             for page in [page for page in table if not page.cached]:
                 del table[page]
+        self.firsts = {key: page for key, page in self.firsts.items() if page.cached}
         self._forget_at = max(_FORGET_AT, 2 * (len(self.ends) + len(self.below)))
 
-    def gone(self, slots: Sequence[int]) -> list[Page]:
-        """The pages that were just given up with these slots, in their order, each once."""
-        size, holder = self.page_size, self.holder
-        found = dict.fromkeys([holder.get(slot // size * size) for slot in slots])
+    def gone(self, firsts: Iterable[int]) -> list[Page]:
+        """The pages that were just given up, by the first slot of each, in their order."""
+        found = [self.holder.get(first) for first in firsts]
         return [page for page in found if page is not None and not page.cached]

@@ -42,7 +42,7 @@ def run(
             factory.promises,
             observer=watcher,
         )
-    watcher.attach(judge.judged)
+    watcher.attach(judge)
     try:
         for operation in witness.operations:
             if judge.apply(operation) is not None:

@@ -21,6 +21,7 @@ from kvref.requests.operations import (
 )
 from kvref.requests.oracle import RequestOracle
 from kvref.requests.run import Outcome
+from kvref.situations.manager import Looking
 from kvref.situations.registry import (
     ACCEPTED,
     PAGE_SIZES,
@@ -71,13 +72,13 @@ class RequestWatcher:
         self._marks = mark_bit(size) | mark_bit(configuration.policy)
         self._before: Before | None = None
         self._tree = EMPTY_TREE
-        self._judged: dict[str, int] = {}
-        self._looked = dict.fromkeys(_LOOKS, 0)
+        self._judge: Looking | None = None
+        self._looks_seen = 0
         self._cached = self._used = False
 
-    def attach(self, judged: dict[str, int]) -> None:
-        """Watch this too: how often each law was judged, kept up to date by the judge."""
-        self._judged = judged
+    def attach(self, judge: Looking) -> None:
+        """Watch how often it looks, too."""
+        self._judge = judge
 
     def finish(self) -> None:
         """After the last look of the run."""
@@ -162,9 +163,8 @@ class RequestWatcher:
 
     def _see_looks(self) -> None:
         """Count the looks since the last operation, if there was anything to see."""
-        for law, seen in self._looked.items():
-            judged = self._judged.get(law, 0)
-            if judged != seen:
-                self._looked[law] = judged
-                if self._cached or (law == "ledger" and self._used):
-                    self._looks[law] = self._looks.get(law, 0) + judged - seen
+        looks = self._judge.looks if self._judge else 0
+        for law in _LOOKS:
+            if self._cached or (law == "ledger" and self._used):
+                self._looks[law] = self._looks.get(law, 0) + looks - self._looks_seen
+        self._looks_seen = looks

@@ -87,13 +87,16 @@ def matched(memory: Memory, oracle: Oracle, index: int, operation: Match, expect
     tokens, size, length = operation.tokens, memory.page_size, expected[0].cached_len
     whole = len(tokens) // size * size
     something = memory.evictable + memory.protected > 0
-    met = arguments(operation, size) | (_LAW_READS if something else 0)
-    if whole == 0:
-        return met
-    if something:
-        met |= _LAW_LENGTH
+    if whole == len(tokens) and whole:
+        met = _LAW_READS | _LAW_LENGTH if something else 0
+    else:
+        met = arguments(operation, size) | (_LAW_READS if something else 0)
+        if whole == 0:
+            return met
+        if something:
+            met |= _LAW_LENGTH
     if len(memory.spaces) > 1 or operation.namespace not in memory.spaces:
-        met |= _namespaces(memory, oracle, operation)
+        met |= _namespaces(memory, operation)
     if length == 0:
         return met | _MISSES if something else met
     page: Page = handle.page
@@ -120,10 +123,12 @@ def inserted(memory: Memory, oracle: Oracle, index: int, operation: Insert, alre
     if aligned == 0:
         return met
     if len(memory.spaces) > 1 or (memory.spaces and operation.namespace not in memory.spaces):
-        met |= _namespaces(memory, oracle, operation)
+        met |= _namespaces(memory, operation)
     memory.spaces.add(operation.namespace)
     if already == aligned:
-        end = oracle.page_at(oracle.cached_slots(tokens, operation.namespace)[-1])
+        end = oracle.page_at(slots[aligned - size])  # its own, or not the cache's at all
+        if end is None:
+            end = oracle.page_at(oracle.cached_slots(tokens, operation.namespace)[-1])
         met |= _CACHED
     else:
         end, more = _grown(memory, oracle, operation, already, aligned)
@@ -137,9 +142,8 @@ def inserted(memory: Memory, oracle: Oracle, index: int, operation: Insert, alre
             met |= _AFTER_RESET
         if oracle.evictable_size + oracle.protected_size == memory.num_slots:
             met |= _FULL
-    if not already:
+    if not already or end is None:
         return met
-    assert end is not None
     met |= _LAW_ALREADY | _whose(slots, end, already, size)
     if end not in memory.ends:
         met |= _INSERT_INSIDE if already == aligned else _BRANCHES
@@ -182,7 +186,10 @@ def _split(memory: Memory, index: int, end: Page, rest: tuple[int, ...]) -> int:
     """A node was split after `end`; `rest` is what the input had in place of the next page."""
     memory.ends.add(end)
     memory.uppers.add(end)
-    low = last = memory.below[end]
+    low = memory.below.get(end)
+    if low is None:
+        return 0  # it was inserted in a way that could not be followed
+    last = low
     while not last.node_ends:
         last = memory.below[last]
     memory.split_at[last] = index
@@ -216,25 +223,27 @@ def _grown(
     """The page that the new ones hang below, and what their slots were before."""
     size, slots, holder = memory.page_size, operation.slots, memory.holder
     page = oracle.page_at(slots[aligned - size])
-    assert page is not None
+    if page is None or page.depth * size != aligned:
+        return None, 0  # slots that were not the caller's to give, and nobody verified them
     memory.ends.add(page)
     memory.form[page] = operation.carried
-    met, start = 0, aligned - size
-    while True:
-        first = page.slots[0]
-        before = holder.get(first)
-        if before is not None and _differ(before, page):
-            memory.reused.add(first)
-            met |= _AGAIN
-            if before.tokens == page.tokens:
-                met |= _AGAIN_EQUAL
-        holder[first] = page
-        above = page.parent
+    met, first = 0, slots[aligned - size]
+    # Of the last page alone: it is the one that a match ends at, and each would cost the same.
+    before = holder.get(first)
+    if before is not None and _differ(before, page):
+        memory.reused.add(first)
+        met = _AGAIN | _AGAIN_EQUAL if before.tokens == page.tokens else _AGAIN
+    below = memory.below
+    holder[first] = page
+    above = page.parent
+    for start in range(aligned - 2 * size, already - 1, -size):
         assert above is not None
-        if start == already:
-            break
-        memory.below[above] = page
-        page, start = above, start - size
+        below[above] = page
+        page = above
+        holder[slots[start]] = page
+        above = page.parent
+    if already == 0:
+        memory.firsts[operation.namespace, page.tokens] = page
     memory.forget_the_gone()
     return above, met
 
@@ -265,18 +274,18 @@ def _whose(slots: tuple[int, ...], end: Page, already: int, size: int) -> int:
     return _SOME if own and others else _OWN if own else _DUPLICATES
 
 
-def _namespaces(memory: Memory, oracle: Oracle, operation: Match | Insert) -> int:
+def _namespaces(memory: Memory, operation: Match | Insert) -> int:
     """Whether another namespace holds the first page of the input too."""
-    mine, met = operation.namespace, 0
-    first = operation.tokens[: memory.page_size]
-    others = [
-        space for space in memory.spaces if space != mine and oracle.cached_slots(first, space)
-    ]
-    if others:
-        found = bool(oracle.cached_slots(first, mine))
-        met = _LAW_APART
-        if type(operation) is Match:
-            met |= _TWINS if found else _HIDES
-        if mine in (None, "") and any(space in (None, "") for space in others):
+    mine, met, firsts = operation.namespace, 0, memory.firsts
+    tokens = operation.tokens[: memory.page_size]
+    for space in memory.spaces:
+        page = firsts.get((space, tokens)) if space != mine else None
+        if page is None or not page.cached:
+            continue
+        met |= _LAW_APART
+        if mine in (None, "") and space in (None, ""):
             met |= _NONE_OR_EMPTY
+    if met and type(operation) is Match:
+        own = firsts.get((mine, tokens))
+        met |= _TWINS if own is not None and own.cached else _HIDES
     return met

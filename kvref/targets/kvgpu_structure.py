@@ -25,13 +25,18 @@ def fingerprint(core: Any) -> Hashable:
     found: list[Hashable] = []
     for namespace, root in core.roots.items():
         found.append(namespace)
-        waiting = [(child, 0) for child in root.children.values()]
+        waiting = [*root.children.values()]
         while waiting:
-            node, above = waiting.pop()
-            counts = (node.ref_count, node.own_locks, node.recency, node.created)
-            found.append((above, node.key, node.pages.tobytes(), counts))
-            number = len(found)
-            waiting += [(child, number) for child in node.children.values()]
+            node = waiting.pop()
+            children = node.children.values()
+            # How many children there are says, in this order, which node is below which.
+            found.append(
+                (
+                    len(children), node.key, node.pages.tobytes(),
+                    node.ref_count, node.own_locks, node.recency, node.created,
+                )
+            )  # fmt: skip
+            waiting += children
     return tuple(found), core.evictable_size, core.protected_size, tuple(core.leaves)
 
 

@@ -130,7 +130,8 @@ def carry(tokens: Sequence[int], carried: Carried) -> tuple[npt.NDArray[Any], to
     if not strided:
         buffer = np.array(tokens, dtype=dtype)
         return buffer, torch.from_numpy(buffer)
-    buffer = np.full(2 * len(tokens), JUNK, dtype=dtype)
+    buffer = np.empty(2 * len(tokens), dtype=dtype)
+    buffer.fill(JUNK)  # half the time of `np.full`
     buffer[::2] = tokens
     return buffer, torch.from_numpy(buffer[::2])
 
@@ -146,13 +147,14 @@ def _read(indices: torch.Tensor, dtype: torch.dtype) -> list[int]:
             f"a {indices.dtype} tensor of {indices.dim()} dimensions came back, where {dtype} and "
             "one dimension are due"
         )
+    if not indices.numel():
+        return []
+    values: list[int]
     if indices.is_cpu:  # through numpy, which is the faster side
         array = indices.numpy()
-        values: list[int] = array.tolist()
-        if values:
-            array.fill(JUNK)
-        return values
-    values = indices.tolist()
-    if values:
+        values = array.tolist()
+        array.fill(JUNK)
+    else:
+        values = indices.tolist()
         indices.fill_(JUNK)
     return values

@@ -85,7 +85,7 @@ class ManagerMachine(RuleBasedStateMachine):
         self._watcher = self._counting.watch(configuration) if self._counting else None
         self.judge = Judge(self._executor, configuration, promises, listener=self._watcher)
         if self._watcher:
-            self._watcher.attach(self.judge.judged)
+            self._watcher.attach(self.judge)
         for recipe in first:
             self.insert(recipe, 0, recipe.content)
 

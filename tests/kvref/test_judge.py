@@ -80,7 +80,7 @@ class TestARightTarget:
             OracleTarget(),
             *TREE, Lock(2), Match((0, 1)), Unlock(4), Evict(1), Evict(9), Lock(2), Reset(),
             Unlock(2), Reset(), Lock(2), Lock(FOREIGN), Lock(NOT_A_HANDLE), Unlock(FOREIGN),
-            Evict(True),
+            Evict(True), seconds=5.0,
         )  # fmt: skip
         assert (judge.accepted, len(judge.refused), len(judge.skipped)) == (10, 7, 0)
         assert judge.judged == {
@@ -88,6 +88,9 @@ class TestARightTarget:
             "integrity": 17, "answers-in-time": 17, "match-length": 2, "match-slots": 2,
             "already-cached": 2, "victims": 1, "reset": 1, "handles": 1,
         }  # fmt: skip
+
+    def test_what_no_time_limit_was_set_for_is_not_said_to_have_kept_it(self):
+        assert clean(OracleTarget(), *TREE).judged["answers-in-time"] == 0
 
     @pytest.mark.parametrize("page_size", [1, 2, 3])
     @pytest.mark.parametrize("policy", ["lru", "fifo"])
@@ -580,7 +583,7 @@ class TestHowOftenItLooks:
 def test_every_law_can_be_judged():
     """Together, the exact and the legal mode leave no law out."""
     program = (*TREE, Match((0, 1)), Evict(1), Evict(9), Reset())
-    exact = clean(OracleTarget(), *program)
+    exact = clean(OracleTarget(), *program, seconds=5.0)
     legal = clean(OracleTarget(), *program, promises=Promises(eviction="legal"))
     assert {law for law in LAWS if exact.judged[law] + legal.judged[law] == 0} == set()
 

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -57,6 +58,14 @@ class Segfaults(OracleTarget):
 
     def evict(self, size: Any) -> Any:
         os.kill(os.getpid(), signal.SIGSEGV)
+
+
+class HangsUp(OracleTarget):
+    """Closes the pipe to its parent and runs on. Never in the process of a test: it closes all."""
+
+    def evict(self, size: Any) -> Any:
+        os.closerange(3, 1024)
+        time.sleep(60)  # not for ever: if nobody kills it, it has to go by itself
 
 
 class SysExits(OracleTarget):

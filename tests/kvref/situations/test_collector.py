@@ -128,6 +128,15 @@ class TestCounting:
         run_campaign(modest, counting=mine)
         assert mine.tally().operations > before
 
+    def test_it_may_watch_some_of_the_runs_alone(self):
+        all_runs = Counting("mine", Promises())
+        run_campaign(TargetFactory(OracleTarget), runs=1, counting=all_runs)
+        some = Counting("mine", Promises(), every=3)
+        run_campaign(TargetFactory(OracleTarget), runs=3, counting=some)
+        assert some.tally() == all_runs.tally()
+        run_campaign(TargetFactory(OracleTarget), runs=4, counting=some)
+        assert some.tally().runs == 3
+
     def test_an_interrupted_run_is_counted_as_far_as_it_got(self):
         class Interrupted(OracleTarget):
             def evict(self, size):

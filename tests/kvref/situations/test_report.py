@@ -41,7 +41,7 @@ def requests():
 @pytest.fixture(scope="module")
 def of_naive():
     counting = Counting("kvgpu-naive", naive.promises)
-    run_campaign(naive, runs=5, counting=counting)
+    run_campaign(naive, runs=150, counting=counting)
     return counting.tally()
 
 
@@ -291,7 +291,7 @@ class TestFuzz:
         assert text.rstrip().endswith("clean: no difference from the oracle")
         (tally,) = read(tmp_path / "a.json")
         assert (tally.target, tally.machine) == (RIGHT, "manager")
-        assert tally.operations >= 3000
+        assert 1000 < tally.operations < 3000  # every second run
 
     def test_both_machines_are_in_one_file(self, kvref, tmp_path):
         text = kvref("fuzz", RIGHT, "--machine", "both", "--ops", "900", "--seed", "4",
@@ -305,7 +305,7 @@ class TestFuzz:
         assert "never met: " in text
 
     def test_a_whole_run_that_never_met_something_fails(self, kvref, monkeypatch):
-        monkeypatch.setitem(fuzz_command.WHOLE, "manager", 50)
+        monkeypatch.setitem(fuzz_command.WHOLE, "manager", 20)
         text = kvref("fuzz", RIGHT, "--ops", "50", "--seed", "4", status=1)
         assert re.search(r"not a meaningful run: it never met .*evict", text)
         kvref("fuzz", RIGHT, "--run", "1", "--seed", "4", status=0)
