@@ -15,9 +15,11 @@ from kvref.divergence import Divergence
 from kvref.executor import Executor, LocalExecutor
 from kvref.isolated import IsolatedExecutor, TargetProcess
 from kvref.judge import Judge
+from kvref.listener import Listener, both
 from kvref.operations import Operation
 from kvref.requests import composer as requests_composer
 from kvref.requests.configuration import RequestConfiguration
+from kvref.requests.drawing import draw_configuration as draw_requests
 from kvref.requests.executor import LocalRequestExecutor, RequestExecutor
 from kvref.requests.isolated import IsolatedRequestExecutor
 from kvref.requests.judge import RequestJudge
@@ -118,7 +120,7 @@ def start_isolated(process: TargetProcess) -> Start:
 def _draw(random: Random, factory: Factory) -> Configuration:
     if isinstance(factory, TargetFactory):
         return draw_configuration(random, factory.promises)
-    return requests_composer.draw_configuration(random, factory.promises)
+    return draw_requests(random, factory.promises)
 
 
 def _judge(
@@ -127,16 +129,26 @@ def _judge(
     configuration: Any,
     factory: Factory,
     look_every: int,
+    listener: Listener | None,
     watcher: Any,
 ) -> tuple[Any, tuple[Iterator[Any], Iterator[Any]]]:
     """The judge of a run; and its operations, and those that end it."""
     if isinstance(factory, TargetFactory):
         judge = Judge(
-            executor, configuration, factory.promises, look_every=look_every, listener=watcher
+            executor,
+            configuration,
+            factory.promises,
+            look_every=look_every,
+            listener=both(watcher, listener),
         )
         return judge, (Composer(random, judge).program(), drain(judge))
     requests = RequestJudge(
-        executor, configuration, factory.promises, look_every=look_every, observer=watcher
+        executor,
+        configuration,
+        factory.promises,
+        look_every=look_every,
+        listener=listener,
+        observer=watcher,
     )
     composer = requests_composer.RequestComposer(random, requests)
     return requests, (composer.program(), requests_composer.drain(requests))
@@ -151,14 +163,16 @@ def campaign(
     first_run: int = 0,
     look_every: int = LOOK_EVERY,
     clock: Callable[[], float] = time.process_time,
+    listen: Callable[[int, Configuration], Listener | None] = lambda number, configuration: None,
     counting: Counting | None = None,
 ) -> Iterator[Failure | None]:
     """Run for ever; yields after each run, with its failure if there was one.
 
     Every run depends on nothing but `seed`, its number and the target: (seed, number) has it
     again. `totals` is kept up to date during a run too, so that a caller who interrupts loses
-    nothing. `clock` is what the rate is measured by. `counting` counts what the runs meet; by
-    default the collector of this process does, if it is on.
+    nothing. `clock` is what the rate is measured by; `listen` may give each run a listener.
+    `counting` counts what the runs meet; by default the collector of this process does, if it is
+    on.
     """
     counting = counting or collector.counting(factory)
     number = first_run
@@ -167,8 +181,11 @@ def campaign(
         configuration = _draw(random, factory)
         executor = start(configuration)
         try:
+            listener = listen(number, configuration)
             watcher = counting.watch(configuration) if counting else None
-            judge, parts = _judge(random, executor, configuration, factory, look_every, watcher)
+            judge, parts = _judge(
+                random, executor, configuration, factory, look_every, listener, watcher
+            )
             if watcher:
                 watcher.attach(judge)
             failure = None

@@ -11,7 +11,7 @@ __all__ = ["Configuration", "Policy"]
 Policy = Literal["lru", "fifo"]
 
 
-class Configuration(msgspec.Struct, frozen=True, kw_only=True):
+class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The arguments that a target's factory is called with.
 
     `checked` asks for the mode in which the slots given to an insert are verified.

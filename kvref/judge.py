@@ -172,10 +172,10 @@ class Judge:
             self._listener.skips(index, operation, self.oracle)
 
     def _call(self, index: int, operation: Operation) -> tuple[Answer, Sizes]:
-        found = self._executor.call(index, operation)
+        answers = self._executor.call(index, operation)
         if self._listener is not None:
-            self._listener.answers(index, found[0])
-        return found
+            self._listener.answers(index, answers[0])
+        return answers
 
     # ------------------------------------------------------------------------- the oracle
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import KeysView, Sequence
+from collections.abc import Iterable, KeysView, Sequence
 
 from kvref.configuration import Configuration
-from kvref.oracle import EMPTY, Handle, NodeView
+from kvref.oracle import EMPTY, Handle, NodeView, Page
 from kvref.refusals import RefusalKind, refuse
 
 __all__ = ["NaiveOracle"]
@@ -66,6 +66,10 @@ class NaiveOracle:
     def held(self) -> KeysView[int]:
         """Nothing."""
         return dict[int, None]().keys()
+
+    def pages(self) -> Iterable[Page]:
+        """None."""
+        return ()
 
     def nodes(self) -> list[NodeView]:
         """None."""

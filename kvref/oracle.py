@@ -238,7 +238,7 @@ class Oracle:
         return self._roots.values()
 
     def pages(self) -> ValuesView[Page]:
-        """Every cached page, each after the one above it."""
+        """Every cached page, a parent before its children: to look at, and not to change."""
         return self._table.values()
 
     def nodes(self) -> list[NodeView]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import sys
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -15,29 +14,14 @@ from kvref.cli import fuzz as fuzz_command
 from kvref.cli import report as report_command
 from kvref.cli import situations as situations_command
 from kvref.cli import targets as targets_command
-from kvref.cli import workload as workload_command
+from kvref.cli import trace_commands
+from kvref.cli.exits import misused
 from kvref.cli.machines import MachineChoice
+from kvref.cli.options import Isolate, TimeLimit
+from kvref.known import KnownFailures, load
+from kvref.traces.format import TraceError
 
 __all__ = ["main"]
-
-
-class DTypeChoice(StrEnum):
-    """The values of `--dtype`."""
-
-    float32 = "float32"
-    float16 = "float16"
-    bfloat16 = "bfloat16"
-    float8_e4m3fn = "float8_e4m3fn"
-    float8_e5m2 = "float8_e5m2"
-    int8 = "int8"
-    uint8 = "uint8"
-
-
-class PolicyChoice(StrEnum):
-    """The values of `--policy`."""
-
-    lru = "lru"
-    fifo = "fifo"
 
 
 app = typer.Typer(
@@ -70,13 +54,8 @@ def fuzz(
         int | None, typer.Option(min=0, help="Only the run of this number, to have it again.")
     ] = None,
     max_failures: Annotated[int, typer.Option(min=1, help="Stop after so many failures.")] = 3,
-    time_limit: Annotated[
-        float, typer.Option(min=0.001, help="Seconds for one operation; longer is a hang.")
-    ] = fuzz_command.TIME_LIMIT,
-    isolate: Annotated[
-        bool,
-        typer.Option("--isolate", help="The target in a process of its own: survives a crash."),
-    ] = False,
+    time_limit: TimeLimit = fuzz_command.TIME_LIMIT,
+    isolate: Isolate = False,
     look_every: Annotated[
         int | None,
         typer.Option(
@@ -96,6 +75,21 @@ def fuzz(
     out: Annotated[
         Path, typer.Option(help="Folder for failures, one file each.", file_okay=False)
     ] = Path("kvref-failures"),
+    shrink: Annotated[
+        bool, typer.Option("--shrink/--no-shrink", help="Shrink each failure before showing it.")
+    ] = True,
+    known: Annotated[
+        Path | None,
+        typer.Option(help="Failures to go past: see `kvref known`.", exists=True, dir_okay=False),
+    ] = None,
+    live: Annotated[
+        bool,
+        typer.Option(
+            "--live",
+            help="Write each operation to a file before it runs: nothing is lost even if the "
+            "target takes this process with it.",
+        ),
+    ] = False,
     situations: Annotated[
         bool, typer.Option(help="Count what the runs exercise, and fail if too little was.")
     ] = True,
@@ -111,12 +105,18 @@ def fuzz(
     Page sizes from 1 to 16, both policies, small and large trees, several namespaces, and the
     misuse that has to be refused. Whole requests begin, store, commit, finish, are aborted and
     preempted, and the contents of their pages are read back. Each failure is written to a file
-    as soon as it is found.
+    as soon as it is found, and shrunk to a few operations.
     """
     if seconds is not None and ops is not None:
         raise typer.BadParameter("--seconds and --ops exclude each other")
     if report is not None and not situations:
         raise typer.BadParameter("--report and --no-situations exclude each other")
+    if known is not None and not shrink:
+        raise typer.BadParameter("--known compares what was shrunk: not with --no-shrink")
+    try:
+        known_failures = KnownFailures(load(known)) if known is not None else None
+    except TraceError as error:
+        raise typer.Exit(misused("fuzz", error)) from None
     limits = fuzz_command.Limits(
         seconds=20.0 if seconds is None and ops is None else seconds,
         operations=ops,
@@ -134,77 +134,16 @@ def fuzz(
             look_every=look_every,
             out=out,
             machine=machine,
+            shrink=shrink,
+            known=known_failures,
+            live=live,
             situations=situations,
             report=report,
         )
     )
 
 
-@app.command()
-def replay(
-    file: Annotated[Path, typer.Argument(help="A request trace in Mooncake's format.")],
-    target: Annotated[
-        str, typer.Argument(help="A registered name (see `kvref targets`), or module:factory.")
-    ] = "kvgpu-radix",
-    page_size: Annotated[int, typer.Option(min=1, help="Tokens of a page.")] = 16,
-    pool_tokens: Annotated[int, typer.Option(min=1, help="Tokens of the whole pool.")] = 1_000_000,
-    requests: Annotated[
-        int | None, typer.Option(min=1, help="Only so many, the first ones.", show_default="all")
-    ] = None,
-    check_every: Annotated[
-        int,
-        typer.Option(min=1, help="Look at all rows, contents and the ledger every N operations."),
-    ] = 50_000,
-    heads: Annotated[int, typer.Option(min=1, help="K/V heads.")] = 1,
-    dim: Annotated[int, typer.Option(min=1, help="Elements of a head.")] = 8,
-    layers: Annotated[int, typer.Option(min=1, help="Layers of the LLM.")] = 1,
-    dtype: Annotated[DTypeChoice, typer.Option(help="Of K and V.")] = DTypeChoice.float16,
-    policy: Annotated[PolicyChoice, typer.Option(help="Of eviction.")] = PolicyChoice.lru,
-    in_flight: Annotated[int, typer.Option(min=1, help="Requests that run at once.")] = 16,
-    chunk: Annotated[int, typer.Option(min=1, help="Prompt tokens of a round and request.")] = 8192,
-    decode_step: Annotated[
-        int, typer.Option(min=1, help="Tokens that a request makes in a round.")
-    ] = 16,
-    block_tokens: Annotated[
-        int, typer.Option(min=1, help="Input tokens that one id of the trace stands for.")
-    ] = 512,
-    time_limit: Annotated[
-        float, typer.Option(min=0.001, help="Seconds for one operation; longer is a hang.")
-    ] = 60.0,
-) -> None:
-    """Replay a request trace as an engine would, and judge each step and what is in the pages.
-
-    Requests arrive when the trace says, are computed in chunks, decoded in steps, published on
-    the way, preempted where there is no room; one in a hundred is aborted. What a request finds
-    cached is read back from the pool and compared.
-    """
-    options = workload_command.Options(
-        page_size=page_size,
-        pool_tokens=pool_tokens,
-        requests=requests,
-        check_every=check_every,
-        heads=heads,
-        dim=dim,
-        layers=layers,
-        dtype=dtype.value,
-        policy=policy.value,
-        in_flight=in_flight,
-        chunk=chunk,
-        decode_step=decode_step,
-        block_tokens=block_tokens,
-        time_limit=time_limit,
-    )
-    raise typer.Exit(workload_command.replay_requests(file, target, options))
-
-
-@app.command()
-def generate(
-    file: Annotated[Path, typer.Argument(help="Where to write it.", dir_okay=False)],
-    requests: Annotated[int, typer.Option(min=1, help="How many.")] = 300,
-    seed: Annotated[int, typer.Option(min=0, help="Same seed, same trace.")] = 0,
-) -> None:
-    """Make up a request trace: system prompts, chats of many turns, agents, retries."""
-    raise typer.Exit(workload_command.generate_trace(file, requests, seed))
+trace_commands.register(app)
 
 
 @app.command()

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from kvref.cli.exits import CLEAN, FOUND, MISUSED
+from kvref.cli.exits import CLEAN, FOUND, misused
 from kvref.situations.collector import merged
 from kvref.situations.page import page
 from kvref.situations.tally import Tally, TallyError, read
@@ -35,10 +35,7 @@ def report(
         if html is not None:
             _write(html, page(views))
     except TallyError as error:
-        Console(stderr=True, highlight=False, soft_wrap=True).print(
-            f"kvref report: {error}", markup=False
-        )
-        return MISUSED
+        return misused("report", error)
     for each in views:
         _show(console, each)
         if baseline is not None and each.changes is None:

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from kvref.cli.exits import CLEAN, FOUND, MISUSED
+from kvref.cli.exits import CLEAN, FOUND, misused
 from kvref.registry import UnknownTarget, find, find_requests
 from kvref.situations.registry import SITUATIONS
 from kvref.situations.replay import run
@@ -30,7 +30,7 @@ def situations(name: str | None, target: str | None) -> int:
     if name not in SITUATIONS:
         near = difflib.get_close_matches(name, SITUATIONS, n=1)
         hint = f": did you mean {near[0]}?" if near else "; `kvref situations` lists them"
-        return _misused(f"there is no situation {name!r}{hint}")
+        return misused("situations", f"there is no situation {name!r}{hint}")
     situation = SITUATIONS[name]
     for line in (situation.sentence, situation.why, "", WITNESSES[name].python()):
         console.print(line, markup=False)
@@ -43,7 +43,7 @@ def _judge(console: Console, name: str, target: str) -> int:
         factory = find_requests(target) if requests else find(target)
         judge, tally = run(WITNESSES[name], target, factory)
     except (UnknownTarget, CannotBuild) as error:
-        return _misused(str(error))
+        return misused("situations", error)
     if judge.divergence is not None:
         console.print(str(judge.divergence), markup=False)
         return FOUND
@@ -51,9 +51,3 @@ def _judge(console: Console, name: str, target: str) -> int:
     words = "clean" if met else "clean, and not met: what it takes is not promised"
     console.print(f"{target}: {words}", markup=False)
     return CLEAN
-
-
-def _misused(words: str) -> int:
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
-    console.print(f"kvref situations: {words}", markup=False)
-    return MISUSED

@@ -11,7 +11,7 @@ import msgspec
 from rich.console import Console
 from rich.markup import escape
 
-from kvref.cli.exits import CLEAN, FOUND, INTERRUPTED, MISUSED
+from kvref.cli.exits import CLEAN, FOUND, INTERRUPTED, misused
 from kvref.cli.progress import Progress
 from kvref.registry import UnknownTarget, find_requests
 from kvref.requests.configuration import DType, RequestConfiguration
@@ -86,10 +86,7 @@ def replay_requests(path: Path, target: str, options: Options) -> int:
         setup = options.setup(trace)
         replay = Replay(factory, trace, setup)
     except (UnknownTarget, UnreadableTrace, CannotBuild, ValueError) as error:
-        Console(stderr=True, highlight=False, soft_wrap=True).print(
-            f"kvref replay: {error}", markup=False
-        )
-        return MISUSED
+        return misused("replay", error)
     size, pages = setup.configuration.page_size, setup.configuration.num_pages
     console.print(
         f"{escape(str(path))}: {len(trace):,} requests on {escape(target)}, "
@@ -117,10 +114,7 @@ def generate_trace(path: Path, requests: int, seed: int) -> int:
     try:
         path.write_bytes(b"\n".join(lines) + b"\n")
     except OSError as error:
-        Console(stderr=True, highlight=False, soft_wrap=True).print(
-            f"kvref generate: {error}", markup=False
-        )
-        return MISUSED
+        return misused("generate", error)
     Console(highlight=False, soft_wrap=True).print(
         f"{requests:,} requests written to {path}", markup=False
     )

@@ -7,13 +7,10 @@ target give the same program.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from random import Random
-from typing import TypeVar, get_args
 
-from kvref.configuration import Policy
-from kvref.operations import Carried
-from kvref.requests.configuration import DType, Layout, RequestConfiguration
+from kvref.requests.drawing import Prompts
 from kvref.requests.judge import RequestJudge
 from kvref.requests.operations import (
     Abort,
@@ -28,14 +25,9 @@ from kvref.requests.operations import (
     Store,
 )
 from kvref.requests.oracle import Request
-from kvref.requests.promises import RequestPromises
 
-__all__ = ["RequestComposer", "drain", "draw_configuration"]
+__all__ = ["RequestComposer", "drain"]
 
-_T = TypeVar("_T")
-
-# Three tokens meet often. The others are alike in their lower 32 bits, or extreme.
-_ALPHABETS = ((0, 1, 2), (0, 1, 2), (0, 1), (7, 7 + 2**32, -1), (0, -(2**31), 2**31 - 1, 2**63 - 1))
 _NAMESPACES: tuple[tuple[str | None, ...], ...] = ((None,), (None,), (None, "", "a"), ("a", "b"))
 _WEIGHTS = {
     "begin": 6, "begin_again": 4, "begin_equal": 3, "begin_waiting": 4, "begin_to_fit": 3,
@@ -45,30 +37,7 @@ _WEIGHTS = {
 _ALWAYS = ("begin", "store", "decode", "finish")
 
 
-def draw_configuration(random: Random, promises: RequestPromises) -> RequestConfiguration:
-    """A configuration that the target can be built with: mostly small, sometimes large."""
-    sizes = promises.page_sizes or (1, 1, 1, 2, 2, 3, 4, 5, 16)
-    large = random.random() < 0.1
-    policies: tuple[Policy, ...] = promises.policies
-    page_size = random.choice(sizes)
-    num_pages = random.randint(40, 100) if large else random.randint(2, 12)
-    num_slots = page_size * num_pages
-    return RequestConfiguration(
-        page_size=page_size,
-        num_pages=num_pages,
-        policy=random.choice(policies),
-        checked=promises.checked_inserts and random.random() < 0.7,
-        max_requests=random.randint(1, 4) + 4 * large,
-        max_len=None if random.random() < 0.7 else random.randint(1 + num_slots // 2, num_slots),
-        layers=random.choice((1, 1, 1, 1, 2)),
-        kv_heads=random.choice((1, 1, 2)),
-        head_dim=random.choice((8, 8, 12)),
-        dtype=random.choice(get_args(DType)),
-        layout=random.choice(get_args(Layout)),
-    )
-
-
-class RequestComposer:
+class RequestComposer(Prompts):
     """The source of one random program, for one judge.
 
     Attributes:
@@ -76,23 +45,16 @@ class RequestComposer:
     """
 
     def __init__(self, random: Random, judge: RequestJudge) -> None:
-        self._random = random
+        pages = judge.configuration.num_pages
+        # Pages of a prompt. Long ones cost time and find nothing that short ones do not.
+        size = judge.configuration.page_size
+        reach = random.randint(1, max(2, min(pages // 2, 16, 48 // size)))
+        super().__init__(random, size, reach, judge.oracle.max_len)
+        self.length = random.randint(20, 120) if pages < 40 else random.randint(150, 400)
         self._judge = judge
         self._oracle = judge.oracle
-        self._size = judge.configuration.page_size
-        pages = judge.configuration.num_pages
-        self.length = random.randint(20, 120) if pages < 40 else random.randint(150, 400)
-        # Pages of a prompt. Long ones cost time and find nothing that short ones do not.
-        self._reach = random.randint(1, max(2, min(pages // 2, 16, 48 // self._size)))
-        alphabet = random.choice(_ALPHABETS)
-        # Tails are cut from it, which costs less than to draw each token.
-        self._letters = tuple(random.choices(alphabet, k=4 * (self._reach + 1) * self._size))
         spaces = random.choice(_NAMESPACES)
         self._namespaces = spaces if judge.promises.namespaces else (None,)
-        self._carried: tuple[Carried, ...] = ("int64", "int64", "int64-strided")
-        if max(map(abs, alphabet)) < 2**31:
-            self._carried += ("int32", "int32-strided")
-        self._prompts: list[tuple[int, ...]] = [()]
         self._waiting: list[Begin] = []
         self._ended: list[int] = []
         self._queued: list[RequestOperation] = []
@@ -118,41 +80,6 @@ class RequestComposer:
                 if self._random.random() < 0.5 and self._oracle.requests[operation.request].running:
                     self._queued.append(self._end_of(operation.request))
 
-    # Cheaper than `Random.randrange` and `choice`, and exact enough for choosing among a few.
-
-    def _below(self, limit: int) -> int:
-        """From 0 to `limit` - 1."""
-        return int(self._random.random() * limit)
-
-    def _choice(self, options: Sequence[_T]) -> _T:
-        return options[int(self._random.random() * len(options))]
-
-    # --------------------------------------------------------------------------- the parts
-
-    def _tail(self, count: int) -> tuple[int, ...]:
-        """So many tokens."""
-        if count > len(self._letters):
-            return tuple(self._random.choices(self._letters, k=count))
-        start = self._below(len(self._letters) - count + 1)
-        return self._letters[start : start + count]
-
-    def _tokens(self) -> tuple[int, ...]:
-        """A new prompt: mostly an earlier one, cut near a page boundary and extended."""
-        random, size = self._random, self._size
-        earlier = self._choice(self._prompts[-12:])
-        kept = len(earlier) if random.random() < 0.5 else self._below(len(earlier) + 1)
-        if random.random() < 0.5:
-            kept -= kept % size
-        added = self._below(self._reach + 1) * size + self._choice((0, 0, 1, 1, size - 1))
-        if random.random() < 0.3:
-            added = self._below(2)
-        tokens = (earlier[:kept] + self._tail(added))[: self._longest()] or self._tail(1)
-        self._prompts.append(tokens)
-        return tokens
-
-    def _longest(self) -> int:
-        return min((self._reach + 1) * self._size, self._oracle.max_len)
-
     def _begins(self, tokens: tuple[int, ...], namespace: str | None) -> Begin:
         chunk = None if self._random.random() < 0.7 else 1 + self._below(2 * self._size)
         return Begin(tokens, namespace, chunk, self._choice(self._carried))
@@ -175,7 +102,7 @@ class RequestComposer:
     def _end_of(self, number: int) -> RequestOperation:
         request = self._oracle.requests[number]
         self._ended.append(number)
-        self._prompts.append(tuple(request.tokens[: 2 * self._longest()]))
+        self._prompts.append(tuple(request.tokens[: 2 * self._longest]))
         if self._random.random() < 0.5:
             return Finish(number)
         if self._random.random() < 0.5:
@@ -313,7 +240,7 @@ class RequestComposer:
         if request is None:
             return self._begin()
         self._ended.append(request.number)
-        self._prompts.append(tuple(request.tokens[: 2 * self._longest()]))
+        self._prompts.append(tuple(request.tokens[: 2 * self._longest]))
         return Finish(request.number)
 
     def _abort(self) -> RequestOperation:

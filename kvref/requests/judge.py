@@ -12,6 +12,7 @@ from operator import eq
 from typing import Any, Protocol
 
 from kvref.divergence import Divergence, DivergenceKind
+from kvref.listener import Foreseen, Listener
 from kvref.refusals import Refused
 from kvref.requests.configuration import RequestConfiguration
 from kvref.requests.executor import Done, Pool, RequestExecutor
@@ -80,6 +81,7 @@ class RequestJudge(RequestRun):
         look_every: int = 1,
         long_run: bool = False,
         tags: NamesPrefixes | None = None,
+        listener: Listener | None = None,
         observer: Observer | None = None,
     ) -> None:
         """Judge `executor`, whose target is new and empty.
@@ -95,6 +97,7 @@ class RequestJudge(RequestRun):
                 `operations` then holds the latest alone, what names an ended request is
                 skipped, and the cache's nodes and the state around a refusal are not compared.
             tags: what names the prefixes; by default a table, which grows with the run.
+            listener: told of each operation, or None.
             observer: is shown the oracle before each operation and after it.
         """
         super().__init__(
@@ -103,6 +106,7 @@ class RequestJudge(RequestRun):
             promises or RequestPromises(),
             whole_tree=not long_run,
             tags=tags or Tags(),
+            listener=listener,
         )
         self._look_every = look_every
         self._long_run = long_run
@@ -120,7 +124,7 @@ class RequestJudge(RequestRun):
         self.count += 1
         self.operations.append(operation)
         if not self._applicable(operation):
-            self.skipped.append(index)
+            self._skip(index, operation)
             return None
         if self._observer is not None:
             self._observer.before(operation, self.oracle)
@@ -129,12 +133,16 @@ class RequestJudge(RequestRun):
         except Refused as refused:
             self.outcome = Outcome(refused.refusal)
             if refused.refusal.kind not in self.promises.refuses:
-                self.skipped.append(index)
+                self._skip(index, operation)
                 return None
             self.refused.append(index)
+            if self._listener is not None:
+                self._listener.begins(index, operation, refused.refusal)
             pool = self._judge_refusal(index, operation, refused.refusal)
         else:
             self.accepted += 1
+            if self._listener is not None:
+                self._listener.begins(index, operation, self._foreseen(index, operation, expected))
             pool = self._judge_step(index, operation, expected)
         if self._executor.limited:
             self.judged["requests-in-time"] += 1
@@ -142,9 +150,16 @@ class RequestJudge(RequestRun):
             self._judge_pool(operation, pool)
         if self._observer is not None:
             self._observer.after(index, operation, self.outcome, self.oracle)
+        if self._listener is not None:
+            self._listener.ends(index, self.oracle)
         if self.count % self._look_every == 0:
             self.look()
         return self.divergence
+
+    def _skip(self, index: int, operation: RequestOperation) -> None:
+        self.skipped.append(index)
+        if self._listener is not None:
+            self._listener.skips(index, operation, self.oracle)
 
     # ------------------------------------------------------------------------- the oracle
 
@@ -197,6 +212,16 @@ class RequestJudge(RequestRun):
             return oracle.finish(number)
         return oracle.preempt(number) if kind is Preempt else oracle.abort(number)
 
+    def _foreseen(self, index: int, operation: Any, expected: Any) -> Foreseen:
+        """What a listener is told that has to come back."""
+        kind = type(operation)
+        if kind is Begin or kind is Extend:
+            cached = self.oracle.requests[index].cached_len if kind is Begin else 0
+            return Foreseen(cached, more_slots=expected.tokens)
+        if kind is Commit:
+            return Foreseen(self.oracle.requests[operation.request].cached_len)
+        return Foreseen(tokens=expected if kind is Preempt else None)
+
     # -------------------------------------------------------------------- the comparisons
 
     def _judge_step(self, index: int, operation: Any, expected: Any) -> Pool | None:
@@ -242,6 +267,8 @@ class RequestJudge(RequestRun):
         self, index: int, operation: RequestOperation, tags: Sequence[int] = ()
     ) -> Done | None:
         answer = self._executor.call(index, operation, tags)
+        if self._listener is not None:
+            self._listener.answers(index, answer)
         self.judged["request-accepts"] += 1
         if isinstance(answer, Done):
             return answer

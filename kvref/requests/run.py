@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from kvref.answers import Answer, Malformed, Raised, Returned
 from kvref.divergence import Divergence, DivergenceKind, blame
+from kvref.listener import Listener
 from kvref.oracle import NodeView, Oracle
 from kvref.refusals import Refusal, RefusalKind
 from kvref.requests.configuration import RequestConfiguration
@@ -43,6 +44,7 @@ class RequestRun:
         *,
         whole_tree: bool,
         tags: NamesPrefixes,
+        listener: Listener | None = None,
     ) -> None:
         self.configuration = configuration
         self.promises = promises
@@ -67,6 +69,7 @@ class RequestRun:
         self.peak_pages = 0
         self._executor = executor
         self._whole_tree = whole_tree
+        self._listener = listener
 
     def program(self) -> str:
         """What was issued so far, as Python."""
@@ -104,6 +107,8 @@ class RequestRun:
             self._differ(_KIND.STRUCTURE, "request-structure", "its fingerprint", before)
             return None
         answer = self._executor.call(index, operation)
+        if self._listener is not None:
+            self._listener.answers(index, answer)
         self.judged["request-refusals"] += 1
         if isinstance(answer, Done | Malformed):
             got = "accepted" if isinstance(answer, Done) else answer
@@ -187,12 +192,11 @@ class RequestRun:
             wanted = f"the content of {len(slots)} slots"
             self._differ(_KIND.CONTENT, law, wanted, f"that of {len(content)}")
             return
-        for slot, tag, got in zip(slots, tags, content, strict=True):
-            if got != tag:
-                wanted = f"in slot {slot}: {self.tags.words(tag)}"
-                shown = got if isinstance(got, str) else self.tags.words(got)
-                self._differ(_KIND.CONTENT, law, wanted, shown)
-                return
+        rows = zip(slots, tags, content, strict=True)
+        slot, tag, got = next(row for row in rows if row[1] != row[2])
+        wanted = f"in slot {slot}: {self.tags.words(tag)}"
+        shown = got if isinstance(got, str) else self.tags.words(got)
+        self._differ(_KIND.CONTENT, law, wanted, shown)
 
     def _cached(self) -> Iterator[tuple[Sequence[int], list[int]]]:
         """The slots of each cached page, and the tags of its tokens."""

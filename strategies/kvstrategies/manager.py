@@ -7,6 +7,7 @@ misuse that has to be refused. A failure's text is the program that the run issu
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, ClassVar
 
 from hypothesis import strategies as st
@@ -16,6 +17,7 @@ from kvref.composer import drain, slots_for
 from kvref.configuration import Configuration
 from kvref.executor import LocalExecutor
 from kvref.judge import Judge
+from kvref.manager_machine import ManagerBench
 from kvref.operations import (
     FOREIGN,
     NOT_A_HANDLE,
@@ -34,6 +36,7 @@ from kvref.situations.counting import Counting
 from kvref.situations.manager import ManagerWatcher
 from kvref.target import TargetFactory
 from kvstrategies.configuration import configurations
+from kvstrategies.failures import is_final, shorter
 from kvstrategies.sequences import ALPHABETS, Recipe, recipes
 
 __all__ = ["ManagerMachine", "manager_machine", "manager_shards"]
@@ -46,10 +49,16 @@ _LOOKUPS = recipes(pages=(0, 0, 1))
 
 
 class ManagerMachine(RuleBasedStateMachine):
-    """Subclass it with a `factory`, or let `manager_shards` do so."""
+    """Subclass it with a `factory`, or let `manager_shards` do so.
+
+    Attributes:
+        target: the name of the target, for the file of a failure; None where it has none.
+        failures: the folder for these files.
+    """
 
     factory: ClassVar[TargetFactory]
-    target_name: ClassVar[str] = ""
+    target: ClassVar[str | None] = None
+    failures: ClassVar[Path] = Path("kvref-failures")
     time_limit: ClassVar[float] = 10.0
 
     def __init__(self) -> None:
@@ -81,7 +90,7 @@ class ManagerMachine(RuleBasedStateMachine):
         self._spaces = spaces if promises.namespaces else (None,)
         self._carried = _NARROW if max(map(abs, alphabet)) < 2**31 else _WIDE
         self._executor = LocalExecutor(self.factory(configuration), self.time_limit)
-        self._counting = collector.counting(self.factory, self.target_name)
+        self._counting = collector.counting(self.factory, self.target or "")
         self._watcher = self._counting.watch(configuration) if self._counting else None
         self.judge = Judge(self._executor, configuration, promises, listener=self._watcher)
         if self._watcher:
@@ -223,14 +232,18 @@ class ManagerMachine(RuleBasedStateMachine):
     def _apply(self, operation: Operation) -> None:
         divergence = self._judge.apply(operation)
         if divergence is not None:
-            raise AssertionError(f"{divergence}\n\nthe program:\n{self._judge.program()}")
+            text = f"{divergence}\n\nthe program:\n{self._judge.program()}"
+            if is_final():  # a failure is run hundreds of times while Hypothesis shrinks it
+                bench = ManagerBench(self.factory, look_every=1, seconds=self.time_limit)
+                text = shorter(bench, self._judge, text, self.target, self.failures)
+            raise AssertionError(text)
 
 
 def manager_machine(target: str | TargetFactory, name: str = "Manager") -> type[ManagerMachine]:
     """A machine of one target: a registered name, `module:factory`, or a factory."""
-    named = target if isinstance(target, str) else ""
+    named = target if isinstance(target, str) else None
     factory = find(target) if isinstance(target, str) else target
-    return type(name, (ManagerMachine,), {"factory": factory, "target_name": named})
+    return type(name, (ManagerMachine,), {"factory": factory, "target": named})
 
 
 def manager_shards(

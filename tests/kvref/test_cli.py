@@ -76,7 +76,7 @@ class TestFuzz:
         def full(*_: object) -> None:
             raise OSError("disk full")
 
-        monkeypatch.setattr(fuzz_command, "write", full)
+        monkeypatch.setattr(fuzz_command, "write_failure", full)
         text = kvref(
             "fuzz", WRONG + "ForgetsRecency", "--seed", "3", "--max-failures", "2", status=1
         )

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any
 
 import pytest
+import torch
 
 from kvgpu import RadixCacheManager, RequestManager
+from kvref.campaign import Totals, campaign, start_locally
 from kvref.divergence import DivergenceKind
 from kvref.requests.configuration import RequestConfiguration
 from kvref.requests.operations import Abort, Begin, Commit, Extend, Store
 from kvref.requests.promises import RequestPromises
-from kvref.targets.kvgpu_requests import radix_requests
+from kvref.requests.target import RequestTargetFactory
+from kvref.targets.kvgpu_requests import RadixRequests, radix_requests
 from tests.kvref.requests.wrong_lives import judge_of
 
 PAIRS = RequestConfiguration(page_size=2, num_pages=6)
@@ -86,6 +90,24 @@ def test_tokens_that_are_kept_and_not_copied_are_found():
 
     found = judged(Keeps, Begin((1, 2, 3)), Store(0), Commit(0), Begin((1, 2, 3)), look_every=99)
     assert found.kind is DivergenceKind.ADMISSION
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+def test_on_a_device_random_programs_are_clean():
+    """Kernels, the copy of the page table, and K and V that are read back."""
+
+    def build(configuration: RequestConfiguration) -> RadixRequests:
+        manager = RadixCacheManager(
+            "cuda", page_size=configuration.page_size, policy=configuration.policy
+        )
+        return RadixRequests(manager, configuration, "cuda")
+
+    factory, totals = RequestTargetFactory(build, RequestPromises()), Totals()
+    runs = campaign(start_locally(factory, 60.0), factory, 1, totals, look_every=16)
+    failures = [failure for failure in islice(runs, 25) if failure is not None]
+    assert failures == []
+    assert totals.judged["content-running"] > 0
 
 
 @pytest.mark.parametrize("layers", [1, 2])

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from kvref.campaign import REQUESTS_LOOK_EVERY, Totals, campaign, start_locally
-from kvref.requests.composer import RequestComposer, drain, draw_configuration
+from kvref.requests.composer import RequestComposer, drain
+from kvref.requests.drawing import draw_configuration
 from kvref.requests.executor import LocalRequestExecutor
 from kvref.requests.judge import RequestJudge
 from kvref.requests.operations import (

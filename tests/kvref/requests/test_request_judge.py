@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -26,6 +27,7 @@ from kvref.requests.operations import (
     Store,
 )
 from kvref.requests.promises import RequestPromises
+from kvref.requests.tags import HashedTags
 from kvref.target import TargetFactory
 from tests.kvref.oracle_target import OracleTarget
 from tests.kvref.requests import wrong_lives as wrong
@@ -393,7 +395,7 @@ class TestForAReplay:
         assert judge.peak_pages == 4
 
     def test_a_long_run_is_not_remembered(self):
-        judge = judge_of(Life, *DONE, Abort(0), Begin((0, 5)), keep_history=False)
+        judge = judge_of(Life, *DONE, Abort(0), Begin((0, 5)), long_run=True)
         assert judge.count == 5
         assert judge.operations == [Begin((0, 5))]
         assert judge.skipped == [3]  # as an ended request is not
@@ -402,26 +404,20 @@ class TestForAReplay:
 
     def test_a_difference_has_the_right_number_all_the_same(self):
         operations = (Begin((0,)), Abort(0))
-        found = judge_of(wrong.LeaksOnAbort, *operations, keep_history=False).divergence
+        found = judge_of(wrong.LeaksOnAbort, *operations, long_run=True).divergence
         assert (found.index, found.operation) == (1, Abort(0))
 
-    def test_tags_of_what_is_gone_are_forgotten(self):
-        judge = judge_of(Life)
-        judge._most_tags = 6
-        for index in range(6):
-            number = 4 * index
-            for operation in (Begin((index, 7)), Store(number), Finish(number), Flush()):
-                assert judge.apply(operation) is None
-        assert len(judge.tags) == 6  # of the fourth begin, when there were 8, and since
-        judge.look()
+    def test_nor_is_its_whole_tree_compared(self):
+        judge = judge_of(Life, *DONE, Begin(()), long_run=True)
         assert judge.divergence is None
+        assert judge.judged["request-structure"] == judge.judged["request-refused-unchanged"] == 0
+        assert (judge.judged["content-cached"], judge.judged["request-refusals"]) == (2, 1)
 
-    def test_tags_of_what_is_cached_are_kept(self):
-        judge = judge_of(Life, *DONE)
-        judge._forget_tags()
-        judge.apply(Begin((0, 1, 2, 3)))
-        assert judge.tags_of[3] == [0, 1, 2, 3]
-        assert judge.look() is None
+    def test_prefixes_may_be_named_by_hashes(self):
+        operations = (*DONE, Begin((0, 1, 2)), Extend(3, 1, (5,)), Store(3), Append(3, (5,)))
+        assert judge_of(Life, *operations, tags=HashedTags(40)).divergence is None
+        found = judge_of(wrong.StoresNextToIt, *operations, tags=HashedTags(40)).divergence
+        assert re.fullmatch("a token of the prefix with the hash [0-9a-f]+", found.got)
 
     def test_looks_come_when_they_are_asked_for(self):
         judge = judge_of(wrong.StoresNextToIt, Begin((0, 1)), Store(0), look_every=10**9)

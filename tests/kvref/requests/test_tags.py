@@ -45,13 +45,3 @@ def test_long_prefixes_are_shown_by_their_end():
     assert tags.words(last) == (
         "the token 19 after [7 tokens, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18]"
     )
-
-
-def test_what_was_forgotten_gets_a_new_tag():
-    tags = Tags()
-    tags.follow((5, 6))
-    tags.follow((7,))
-    tags.forget({0, 1})
-    assert tags.words(2) == "the tag 2, which no prefix here has"
-    assert tags.follow((5, 6, 7)) == [0, 1, 3]
-    assert tags.follow((7,)) == [4]

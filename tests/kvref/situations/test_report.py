@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from typer.testing import CliRunner
 
-from kvref.cli import fuzz as fuzz_command
+from kvref.cli import exercised
 from kvref.cli.app import app
 from kvref.promises import Promises
 from kvref.situations.counting import Counting
@@ -305,7 +305,7 @@ class TestFuzz:
         assert "never met: " in text
 
     def test_a_whole_run_that_never_met_something_fails(self, kvref, monkeypatch):
-        monkeypatch.setitem(fuzz_command.WHOLE, "manager", 20)
+        monkeypatch.setitem(exercised.WHOLE, "manager", 20)
         text = kvref("fuzz", RIGHT, "--ops", "50", "--seed", "4", status=1)
         assert re.search(r"not a meaningful run: it never met .*evict", text)
         kvref("fuzz", RIGHT, "--run", "1", "--seed", "4", status=0)

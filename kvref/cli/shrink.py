@@ -1,0 +1,111 @@
+"""`kvref shrink`: makes a short trace of a long one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from kvref.cli.exits import CLEAN, FOUND, INTERRUPTED, console, misused
+from kvref.cli.findings import body
+from kvref.registry import UnknownTarget
+from kvref.shrink import NotFailing, Shrunk, shrink
+from kvref.target import CannotBuild
+from kvref.traces.failures import write_failure
+from kvref.traces.format import TraceError
+from kvref.traces.reader import read
+
+__all__ = ["shrink_file"]
+
+
+def shrink_file(
+    path: Path,
+    target: str | None,
+    out: Path | None,
+    *,
+    seconds: float | None,
+    isolate: bool,
+    time_limit: float,
+) -> int:
+    """Shrink the trace in the file; returns the exit status."""
+    try:
+        trace = read(path)
+    except TraceError as error:
+        return misused("shrink", error)
+    target = target or trace.header.target
+    if target is None:
+        return misused("shrink", f"{path} names no target; give one")
+    to = out or path.with_name(f"{path.stem}-shrunk.jsonl")
+    screen = console()
+    began = time.monotonic()
+    try:
+        with (
+            trace.machine.bench(
+                target, seconds=time_limit, isolate=isolate, look_every=trace.header.look_every
+            ) as bench,
+            _progress(screen) as progress,
+        ):
+            shrunk = shrink(trace.machine, bench, trace.program, seconds=seconds, progress=progress)
+            write_failure(
+                to,
+                trace.machine,
+                bench,
+                shrunk.program,
+                shrunk.divergence,
+                target=target,
+                look_every=shrunk.look_every,
+                seed=trace.header.seed,
+                run=trace.header.run,
+                note=trace.header.note,
+            )
+            lines = body(trace.machine, bench, shrunk)
+    except NotFailing:
+        screen.print(f"{path} does not fail on {target}: there is nothing to shrink", markup=False)
+        return FOUND
+    except (UnknownTarget, CannotBuild, OSError) as error:
+        return misused("shrink", error)
+    except KeyboardInterrupt:  # before there was anything to keep
+        return INTERRUPTED
+    _say(screen, lines, shrunk, len(trace.program.operations), time.monotonic() - began)
+    screen.print(f"written to {to}, and as a program beside it (.py)", markup=False)
+    return INTERRUPTED if shrunk.interrupted else CLEAN
+
+
+def _say(screen: Console, lines: list[str], shrunk: Shrunk, was: int, seconds: float) -> None:
+    now = len(shrunk.program.operations)
+    screen.print(
+        f"from {was} operations to {now}, in {shrunk.tries} tries and {seconds:.1f} s"
+        + ("" if shrunk.finished else "; not finished, the best so far")
+    )
+    for line in lines:
+        screen.print(f"    {line}", markup=False)
+    screen.print(str(shrunk.divergence), markup=False)
+
+
+@contextmanager
+def _progress(screen: Console) -> Iterator[Callable[[int, int], None]]:
+    """On a terminal a line that is rewritten; anywhere else a line every ten seconds."""
+    began = time.monotonic()
+    due = began + 10.0
+
+    def line(operations: int, tries: int) -> str:
+        passed = time.monotonic() - began
+        return f"{passed:5.0f} s  {operations:,} operations left, {tries:,} tries"
+
+    if screen.is_terminal:
+        with Live(console=screen, refresh_per_second=4, transient=True) as live:
+            yield lambda operations, tries: live.update(Text(line(operations, tries)))
+        return
+
+    def put(operations: int, tries: int) -> None:
+        nonlocal due
+        if time.monotonic() >= due:
+            due = time.monotonic() + 10.0
+            screen.print(line(operations, tries))
+
+    yield put
