@@ -15,7 +15,7 @@ from kvref.divergence import Divergence
 from kvref.executor import Executor, LocalExecutor
 from kvref.isolated import IsolatedExecutor, TargetProcess
 from kvref.judge import Judge
-from kvref.listener import Listener
+from kvref.listener import Listener, both
 from kvref.operations import Operation
 from kvref.requests import composer as requests_composer
 from kvref.requests.configuration import RequestConfiguration
@@ -25,6 +25,8 @@ from kvref.requests.isolated import IsolatedRequestExecutor
 from kvref.requests.judge import RequestJudge
 from kvref.requests.operations import RequestOperation
 from kvref.requests.target import RequestTargetFactory
+from kvref.situations import collector
+from kvref.situations.counting import Counting
 from kvref.target import TargetFactory
 
 __all__ = [
@@ -128,15 +130,25 @@ def _judge(
     factory: Factory,
     look_every: int,
     listener: Listener | None,
+    watcher: Any,
 ) -> tuple[Any, tuple[Iterator[Any], Iterator[Any]]]:
     """The judge of a run; and its operations, and those that end it."""
     if isinstance(factory, TargetFactory):
         judge = Judge(
-            executor, configuration, factory.promises, look_every=look_every, listener=listener
+            executor,
+            configuration,
+            factory.promises,
+            look_every=look_every,
+            listener=both(watcher, listener),
         )
         return judge, (Composer(random, judge).program(), drain(judge))
     requests = RequestJudge(
-        executor, configuration, factory.promises, look_every=look_every, listener=listener
+        executor,
+        configuration,
+        factory.promises,
+        look_every=look_every,
+        listener=listener,
+        observer=watcher,
     )
     composer = requests_composer.RequestComposer(random, requests)
     return requests, (composer.program(), requests_composer.drain(requests))
@@ -152,13 +164,17 @@ def campaign(
     look_every: int = LOOK_EVERY,
     clock: Callable[[], float] = time.process_time,
     listen: Callable[[int, Configuration], Listener | None] = lambda number, configuration: None,
+    counting: Counting | None = None,
 ) -> Iterator[Failure | None]:
     """Run for ever; yields after each run, with its failure if there was one.
 
     Every run depends on nothing but `seed`, its number and the target: (seed, number) has it
     again. `totals` is kept up to date during a run too, so that a caller who interrupts loses
     nothing. `clock` is what the rate is measured by; `listen` may give each run a listener.
+    `counting` counts what the runs meet; by default the collector of this process does, if it is
+    on.
     """
+    counting = counting or collector.counting(factory)
     number = first_run
     while True:
         random = Random(f"{seed}:{number}")
@@ -166,7 +182,12 @@ def campaign(
         executor = start(configuration)
         try:
             listener = listen(number, configuration)
-            judge, parts = _judge(random, executor, configuration, factory, look_every, listener)
+            watcher = counting.watch(configuration) if counting else None
+            judge, parts = _judge(
+                random, executor, configuration, factory, look_every, listener, watcher
+            )
+            if watcher:
+                watcher.attach(judge)
             failure = None
             began = clock()
             try:
@@ -184,6 +205,8 @@ def campaign(
                 totals.refused += len(judge.refused)
                 totals.skipped += len(judge.skipped)
                 totals.judged += judge.judged
+                if counting and watcher:
+                    counting.count(watcher, judge)
             if judge.divergence is not None:
                 failure = Failure(
                     seed,

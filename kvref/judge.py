@@ -47,6 +47,7 @@ class Judge:
         refused: the numbers of those that had to be refused.
         skipped: the numbers of those that were not issued: this target does not promise to
             refuse them, or they name a match which is not there.
+        looks: how often structure and integrity were looked at.
         oracle: may be asked (`cached_slots`, `held`, the sizes), and not be changed.
     """
 
@@ -81,6 +82,7 @@ class Judge:
         self.accepted = 0
         self.refused: list[int] = []
         self.skipped: list[int] = []
+        self.looks = 0
         self._judged: Counter[str] = Counter()
         self._executor = executor
         self._limited = executor.limited
@@ -154,6 +156,7 @@ class Judge:
     def look(self) -> Divergence | None:
         """Compare structure and integrity now, and have the oracle recount itself."""
         if self.divergence is None and self.operations:
+            self.looks += 1
             self.oracle.recompute()
             self._judge_structure()
         if self.divergence is None and self.operations and self.promises.integrity:

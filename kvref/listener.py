@@ -17,7 +17,7 @@ from kvref.requests.executor import Done, RequestAnswer
 from kvref.requests.operations import Begin, Commit, Extend, Preempt
 from kvref.requests.oracle import RequestOracle
 
-__all__ = ["AnyOracle", "Foreseen", "Listener", "answer_in_words", "expected_in_words"]
+__all__ = ["AnyOracle", "Foreseen", "Listener", "answer_in_words", "both", "expected_in_words"]
 
 AnyOracle = Oracle | NaiveOracle | RequestOracle
 
@@ -44,6 +44,34 @@ class Listener(Protocol):
 
     def skips(self, index: int, operation: Any, oracle: AnyOracle) -> None:
         """It is not issued: this target does not promise it, or it names what is not there."""
+
+
+def both(one: Listener | None, other: Listener | None) -> Listener | None:
+    """A listener that passes all on to two, or the one that is there, or None."""
+    if one is None or other is None:
+        return one or other
+    return _Both(one, other)
+
+
+class _Both:
+    def __init__(self, *listeners: Listener) -> None:
+        self._listeners = listeners
+
+    def begins(self, index: int, operation: Any, expected: Any) -> None:
+        for listener in self._listeners:
+            listener.begins(index, operation, expected)
+
+    def answers(self, index: int, answer: Answer | RequestAnswer) -> None:
+        for listener in self._listeners:
+            listener.answers(index, answer)
+
+    def ends(self, index: int, oracle: AnyOracle) -> None:
+        for listener in self._listeners:
+            listener.ends(index, oracle)
+
+    def skips(self, index: int, operation: Any, oracle: AnyOracle) -> None:
+        for listener in self._listeners:
+            listener.skips(index, operation, oracle)
 
 
 def expected_in_words(operation: object, expected: Any) -> str:

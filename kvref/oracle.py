@@ -227,6 +227,16 @@ class Oracle:
         """The first slot of each page that the cache owns."""
         return self._holder.keys()
 
+    @property
+    def leaves(self) -> KeysView[Page]:
+        """The last page of each node without children."""
+        return self._leaves.keys()
+
+    @property
+    def roots(self) -> ValuesView[Page]:
+        """The root of each namespace that holds something."""
+        return self._roots.values()
+
     def pages(self) -> ValuesView[Page]:
         """Every cached page, a parent before its children: to look at, and not to change."""
         return self._table.values()

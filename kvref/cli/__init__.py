@@ -1,4 +1,4 @@
-"""The command line: `kvref fuzz`, `kvref targets`."""
+"""The command line: `kvref fuzz`, `kvref report`, `kvref situations`, `kvref targets`."""
 
 from __future__ import annotations
 

@@ -11,6 +11,8 @@ from typing import Annotated
 import typer
 
 from kvref.cli import fuzz as fuzz_command
+from kvref.cli import report as report_command
+from kvref.cli import situations as situations_command
 from kvref.cli import targets as targets_command
 from kvref.cli import trace_commands
 from kvref.cli.exits import misused
@@ -28,7 +30,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Finds the bugs in KV-cache managers: judges a manager against a plain oracle.",
     epilog=(
-        "Exit status: 0 clean, 1 a difference was found (or too little was accepted to say), "
+        "Exit status: 0 clean, 1 a difference was found (or too little was exercised to say), "
         "2 called wrongly, 130 interrupted."
     ),
 )
@@ -88,6 +90,15 @@ def fuzz(
             "target takes this process with it.",
         ),
     ] = False,
+    situations: Annotated[
+        bool, typer.Option(help="Count what the runs exercise, and fail if too little was.")
+    ] = True,
+    report: Annotated[
+        Path | None,
+        typer.Option(
+            help="File for what was exercised (JSON; see `kvref report`).", dir_okay=False
+        ),
+    ] = None,
 ) -> None:
     """Judge random programs: of match, lock, insert, evict, unlock and reset, and of requests.
 
@@ -98,6 +109,8 @@ def fuzz(
     """
     if seconds is not None and ops is not None:
         raise typer.BadParameter("--seconds and --ops exclude each other")
+    if report is not None and not situations:
+        raise typer.BadParameter("--report and --no-situations exclude each other")
     if known is not None and not shrink:
         raise typer.BadParameter("--known compares what was shrunk: not with --no-shrink")
     try:
@@ -124,11 +137,41 @@ def fuzz(
             shrink=shrink,
             known=known_failures,
             live=live,
+            situations=situations,
+            report=report,
         )
     )
 
 
 trace_commands.register(app)
+
+
+@app.command()
+def report(
+    files: Annotated[
+        list[Path], typer.Argument(help="What `kvref fuzz --report` wrote; several are added up.")
+    ],
+    html: Annotated[
+        Path | None, typer.Option(help="File for the same as a page.", dir_okay=False)
+    ] = None,
+    baseline: Annotated[
+        Path | None, typer.Option(help="An earlier report: what changed since is shown.")
+    ] = None,
+    require: Annotated[
+        bool, typer.Option("--require", help="Exit with 1 if a required situation was never met.")
+    ] = False,
+) -> None:
+    """Show what runs exercised: laws that had something at stake, and situations met."""
+    raise typer.Exit(report_command.report(files, html=html, baseline=baseline, require=require))
+
+
+@app.command()
+def situations(
+    name: Annotated[str | None, typer.Argument(help="Show this one, with an example.")] = None,
+    target: Annotated[str | None, typer.Option(help="Judge the example there, too.")] = None,
+) -> None:
+    """List the situations that a run should meet, or show one with a smallest example."""
+    raise typer.Exit(situations_command.situations(name, target))
 
 
 @app.command()

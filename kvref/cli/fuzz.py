@@ -20,12 +20,13 @@ from kvref.campaign import (
     start_isolated,
     start_locally,
 )
+from kvref.cli.exercised import exercised, watch
 from kvref.cli.exits import CLEAN, FOUND, INTERRUPTED, MISUSED, misused
 from kvref.cli.findings import Findings, Shrinking
 from kvref.cli.live import Live
 from kvref.cli.machines import Machine, MachineChoice, machines_of
 from kvref.cli.progress import Progress
-from kvref.cli.verdict import LEAST_ACCEPTED, judged, known_failures, verdict
+from kvref.cli.verdict import judged, known_failures, verdict
 from kvref.isolated import TargetProcess
 from kvref.known import KnownFailures
 from kvref.machine import Bench
@@ -77,6 +78,8 @@ def fuzz(
     shrink: bool = True,
     known: KnownFailures | None = None,
     live: bool = False,
+    situations: bool = True,
+    report: Path | None = None,
 ) -> int:
     """Run the campaign; returns the exit status."""
     console = Console(highlight=False, soft_wrap=True)
@@ -88,6 +91,8 @@ def fuzz(
         f"target {escape(target)}, seed {seed}"
         + (f", run {limits.run}" if limits.run is not None else "")
     )
+    if situations:
+        watch(target, machines)
     process = TargetProcess(target, limits.one_operation) if isolate else None
     # The time of a process of its own is not ours to count.
     clock, of_what = (time.monotonic, "") if isolate else (time.process_time, " of processor time")
@@ -127,6 +132,7 @@ def fuzz(
             look_every=each.look_every,
             clock=clock,
             listen=trace.listen,
+            counting=each.counting,
         )
         return _Runs(each, runs, findings, trace)
 
@@ -162,8 +168,11 @@ def fuzz(
             "(--machine requests puts the reference life of requests over it)"
         )
     lowest = min((each.totals.share_accepted for each in ran), default=1.0)
+    missed = exercised(console, ran, report, title=len(machines) > 1)
+    good = True
     if ran:
-        verdict(console, lowest, found, known)
+        unmet = [] if limits.run is not None else missed
+        good = verdict(console, lowest, found, known, unmet)
     known_failures(console, known)
     if unbuilt is not None:
         misused("fuzz", unbuilt)
@@ -174,7 +183,7 @@ def fuzz(
     if interrupted:
         console.print("[bold]interrupted[/bold]: clean so far")
         return INTERRUPTED
-    return CLEAN if lowest >= LEAST_ACCEPTED else FOUND
+    return CLEAN if good else FOUND
 
 
 def _bench(machine: Machine, start: Callable[[Any], Any]) -> Bench:

@@ -11,6 +11,7 @@ from kvref.registry import UnknownTarget, load
 from kvref.requests.laws import REQUEST_LAWS
 from kvref.requests.life import life
 from kvref.requests.target import RequestTargetFactory
+from kvref.situations.counting import Counting
 
 __all__ = ["Machine", "MachineChoice", "machines_of"]
 
@@ -29,6 +30,7 @@ class Machine:
 
     Attributes:
         seconds: how long it ran.
+        counting: counts what it exercises, if anything does.
     """
 
     name: str
@@ -37,6 +39,7 @@ class Machine:
     look_every: int
     totals: Totals = field(default_factory=Totals)
     seconds: float = 0.0
+    counting: Counting | None = None
 
 
 def machines_of(target: str, choice: MachineChoice | None, look_every: int | None) -> list[Machine]:

@@ -58,17 +58,30 @@ def known_failures(console: Console, known: KnownFailures) -> None:
 
 
 def verdict(
-    console: Console, lowest: float, found: Counter[tuple[str, str]], known: KnownFailures
-) -> None:
-    """The last line; `lowest` is the least share accepted of a machine."""
+    console: Console,
+    lowest: float,
+    found: Counter[tuple[str, str]],
+    known: KnownFailures,
+    missed: list[str],
+) -> bool:
+    """The last line; returns whether the run is worth to be called clean.
+
+    `lowest` is the least share accepted of a machine, `missed` what should have been met.
+    """
+    meaningless = "[bold red]not a meaningful run[/bold red]:"
     if found:
         kinds = ", ".join(f"{kind} at {where} ({count})" for (kind, where), count in found.items())
         console.print(f"[bold red]found {found.total()}[/bold red]: {kinds}")
-    elif lowest < LEAST_ACCEPTED:
+        return False
+    if lowest < LEAST_ACCEPTED:
         console.print(
-            f"[bold red]not a meaningful run[/bold red]: only {lowest:.0%} of the "
-            f"operations were accepted, fewer than {LEAST_ACCEPTED:.0%}"
+            f"{meaningless} only {lowest:.0%} of the operations were accepted, "
+            f"fewer than {LEAST_ACCEPTED:.0%}"
         )
-    else:
-        beside = " beside those that are known" if known.met else ""
-        console.print(f"[bold green]clean[/bold green]: no difference from the oracle{beside}")
+        return False
+    if missed:
+        console.print(f"{meaningless} it never met {', '.join(missed)}")
+        return False
+    beside = " beside those that are known" if known.met else ""
+    console.print(f"[bold green]clean[/bold green]: no difference from the oracle{beside}")
+    return True

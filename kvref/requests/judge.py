@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from operator import eq
-from typing import Any
+from typing import Any, Protocol
 
 from kvref.divergence import Divergence, DivergenceKind
 from kvref.listener import Foreseen, Listener
@@ -27,14 +27,26 @@ from kvref.requests.operations import (
     RequestOperation,
     Store,
 )
-from kvref.requests.oracle import Need, Request
+from kvref.requests.oracle import Need, Request, RequestOracle
 from kvref.requests.promises import RequestPromises
 from kvref.requests.run import Outcome, RequestRun
 from kvref.requests.tags import NamesPrefixes, Tags
 
-__all__ = ["Outcome", "RequestJudge"]
+__all__ = ["Observer", "Outcome", "RequestJudge"]
 
 _KIND = DivergenceKind
+
+
+class Observer(Protocol):
+    """Sees each operation that is issued; may look at the oracle, and not change it."""
+
+    def before(self, operation: RequestOperation, oracle: RequestOracle) -> None:
+        """The oracle has not seen it yet. If it is then skipped, `after` is not called."""
+
+    def after(
+        self, index: int, operation: RequestOperation, outcome: Outcome, oracle: RequestOracle
+    ) -> None:
+        """It was judged."""
 
 
 class RequestJudge(RequestRun):
@@ -50,6 +62,7 @@ class RequestJudge(RequestRun):
             refuse them, or they do not fit what went before (a request that did not begin,
             values other than those told ahead), so that a program may lose any of its parts.
         judged: how often each law was judged.
+        looks: how often what is costly was looked at.
         oracle: may be looked at, and not be changed.
         sequences: for each running request the tokens that the harness knows, those that it
             has told ahead too; to be looked at, not changed.
@@ -69,6 +82,7 @@ class RequestJudge(RequestRun):
         long_run: bool = False,
         tags: NamesPrefixes | None = None,
         listener: Listener | None = None,
+        observer: Observer | None = None,
     ) -> None:
         """Judge `executor`, whose target is new and empty.
 
@@ -84,6 +98,7 @@ class RequestJudge(RequestRun):
                 skipped, and the cache's nodes and the state around a refusal are not compared.
             tags: what names the prefixes; by default a table, which grows with the run.
             listener: told of each operation, or None.
+            observer: is shown the oracle before each operation and after it.
         """
         super().__init__(
             executor,
@@ -95,6 +110,7 @@ class RequestJudge(RequestRun):
         )
         self._look_every = look_every
         self._long_run = long_run
+        self._observer = observer
 
     # ---------------------------------------------------------------------------- judging
 
@@ -110,6 +126,8 @@ class RequestJudge(RequestRun):
         if not self._applicable(operation):
             self._skip(index, operation)
             return None
+        if self._observer is not None:
+            self._observer.before(operation, self.oracle)
         try:
             expected = self._ask(index, operation)
         except Refused as refused:
@@ -130,6 +148,8 @@ class RequestJudge(RequestRun):
             self.judged["requests-in-time"] += 1
         if self.divergence is None:
             self._judge_pool(operation, pool)
+        if self._observer is not None:
+            self._observer.after(index, operation, self.outcome, self.oracle)
         if self._listener is not None:
             self._listener.ends(index, self.oracle)
         if self.count % self._look_every == 0:

@@ -15,7 +15,7 @@ from kvref.requests.laws import REQUEST_LAWS
 __all__ = ["RequestPromises"]
 
 
-class RequestPromises(msgspec.Struct, frozen=True, kw_only=True):
+class RequestPromises(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The defaults are the whole contract; fields of the same name are as in `Promises`.
 
     Fields:

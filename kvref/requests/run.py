@@ -61,6 +61,7 @@ class RequestRun:
         self.refused: list[int] = []
         self.skipped: list[int] = []
         self.judged: Counter[str] = Counter()
+        self.looks = 0
         self.sequences: dict[int, list[int]] = {}
         self.tags_of: dict[int, list[int]] = {}
         self.tags = tags
@@ -77,6 +78,7 @@ class RequestRun:
     def look(self) -> Divergence | None:
         """Compare rows, contents, structure and the target's check now; recount the oracle."""
         if self.count and self.divergence is None:
+            self.looks += 1
             self.oracle.recompute()
             self._look_at_rows()
             self._look_at_content()
