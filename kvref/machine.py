@@ -7,14 +7,14 @@ reading, shrinking, replaying, showing) is done once, through what is declared h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Protocol
 
 from kvref.divergence import Divergence
 from kvref.listener import Listener
 
-__all__ = ["Bench", "Machine", "Program"]
+__all__ = ["Bench", "Machine", "Program", "keep"]
 
 
 class Program(NamedTuple):
@@ -83,6 +83,22 @@ class Machine(Protocol):
     def renumbered(self, operation: Any, reference: int) -> Any:
         """The same, naming another index."""
 
+    def repaired(self, program: Program, promises: Any) -> Program:
+        """The program as its caller would go on after something was left out of it.
+
+        What an operation is given may depend on what came before it. Where that does not fit any
+        more it may be chosen anew; the program itself if there is nothing of the kind.
+        """
+
+    def untangled(self, program: Program, promises: Any) -> Program:
+        """The program with names that stay right when something is left out; runs alike."""
+
+    def partners(self, program: Program) -> dict[int, int]:
+        """The index of the operation that each one goes with, as a lock and its unlock.
+
+        Without the other one it would change what all later operations find.
+        """
+
     def size(self, program: Program) -> tuple[int, ...]:
         """What simplifying makes smaller; compares with that of any other program."""
 
@@ -102,3 +118,23 @@ class Machine(Protocol):
 
         `seconds` is the limit of one operation.
         """
+
+
+def keep(machine: Machine, operations: Sequence[Any], indices: Iterable[int]) -> tuple[Any, ...]:
+    """Only the operations of these indices (ascending), and of these only what still makes sense.
+
+    One that names what another made goes where that one went; else the name follows it.
+    """
+    number: dict[int, int] = {}
+    kept: list[Any] = []
+    for index in indices:
+        operation = operations[index]
+        reference = machine.reference(operation)
+        if reference is not None:
+            if reference not in number:
+                continue
+            if number[reference] != reference:
+                operation = machine.renumbered(operation, number[reference])
+        number[index] = len(kept)
+        kept.append(operation)
+    return tuple(kept)

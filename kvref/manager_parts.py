@@ -10,7 +10,16 @@ import msgspec
 from kvref.machine import Program
 from kvref.operations import Evict, Insert, Lock, Match, Unlock
 
-__all__ = ["canonical", "mapped", "namespaces", "pages", "pages_renamed", "size", "tokens"]
+__all__ = [
+    "canonical",
+    "mapped",
+    "namespaces",
+    "pages",
+    "pages_numbered",
+    "pages_renamed",
+    "size",
+    "tokens",
+]
 
 
 def tokens(program: Program) -> list[int]:
@@ -78,13 +87,18 @@ def canonical(program: Program) -> Program:
     """
     token = {token: number for number, token in enumerate(tokens(program))}
     space = {space: chr(ord("a") + number) for number, space in enumerate(namespaces(program))}
+    renamed = mapped(program, token=token.__getitem__, space=space.__getitem__)
+    return pages_numbered(renamed)
+
+
+def pages_numbered(program: Program) -> Program:
+    """Pages alone numbered in the order in which they occur."""
     total = program.configuration.num_pages
     page: dict[int, int] = {}
     for inside in (True, False):
         found = [each for each in pages(program) if each >= 0 and (each < total) == inside]
         page |= {each: number for number, each in enumerate(found, 0 if inside else total)}
-    renamed = mapped(program, token=token.__getitem__, space=space.__getitem__)
-    return pages_renamed(renamed, page)
+    return pages_renamed(program, page)
 
 
 def size(program: Program) -> tuple[int, ...]:
@@ -106,7 +120,9 @@ def size(program: Program) -> tuple[int, ...]:
         sum(weight(int(each.size or 0)) for each in operations if isinstance(each, Evict)),
         configuration.num_pages,
         sum(_handles(program)),
-        # Renamed names count for little, but then of two orders one has to be the simpler.
+        # Names count for little, but of two orders one has to be the simpler.
+        sum(abs(page - number) for number, page in enumerate(pages(program))),
+        sum(abs(token - number) for number, token in enumerate(tokens(program))),
         *(ord(space[:1] or "z") for space in namespaces(program)),
     )
 

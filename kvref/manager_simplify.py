@@ -18,6 +18,7 @@ from kvref.manager_parts import (
     mapped,
     namespaces,
     pages,
+    pages_numbered,
     pages_renamed,
     size,
     tokens,
@@ -123,15 +124,31 @@ def _spaces(program: Program, promises: Promises) -> Iterator[Program]:
     for old in known:
         for new in (None, *known):
             yield mapped(program, space=partial(_to, old, new))
+        yield _told_apart(program, old)
     for index, operation in enumerate(program.operations):
         if isinstance(operation, Match | Insert):
             yield _replaced(program, index, namespace=None)
             yield _replaced(program, index, carried="int64")
 
 
+def _told_apart(program: Program, namespace: str) -> Program:
+    """Without this namespace: what is in it begins with a token of its own instead."""
+    fresh = next(token for token in range(len(tokens(program)) + 1) if token not in tokens(program))
+    operations = tuple(
+        msgspec.structs.replace(
+            each, namespace=None, tokens=tuple(fresh for _ in each.tokens[:1]) + each.tokens[1:]
+        )
+        if isinstance(each, Match | Insert) and each.namespace == namespace
+        else each
+        for each in program.operations
+    )
+    return Program(operations, program.configuration)
+
+
 def _names(program: Program, promises: Promises) -> Iterator[Program]:
     """Tokens, pages and namespaces numbered as they occur."""
     yield canonical(program)
+    yield pages_numbered(program)
 
 
 def _tokens(program: Program, promises: Promises) -> Iterator[Program]:
@@ -150,8 +167,8 @@ def _simpler_values(token: int) -> Iterator[int]:
     yield token & 0xFFFF_FFFF
     yield token >> 32 << 32
     if token:
-        yield 1 << (abs(token).bit_length() - 1)
-    yield from _less(abs(token))
+        yield min(1 << (abs(token).bit_length() - 1), 2**62)
+    yield from _less(min(abs(token), 2**63 - 1))
 
 
 def _pages(program: Program, promises: Promises) -> Iterator[Program]:
@@ -243,7 +260,7 @@ def _together(program: Program, promises: Promises) -> Iterator[Program]:
         for index, operation in enumerate(program.operations[:at]):
             if isinstance(operation, Insert):
                 whole = len(operation.tokens) // step * step
-                for less in range(min(whole, evict.size), 0, -step):
+                for less in range(min(whole, evict.size) // step * step, 0, -step):
                     smaller = _replaced(program, at, size=evict.size - less)
                     yield _without(smaller, index)
                     yield _cut(smaller, {index}, whole - less, less)

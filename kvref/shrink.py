@@ -11,16 +11,16 @@ No randomness: the same program and target shrink to the same end, unless time r
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
 from kvref.divergence import Divergence, DivergenceKind
-from kvref.machine import Bench, Machine, Program
+from kvref.machine import Bench, Machine, Program, keep
 from kvref.target import CannotBuild
 
-__all__ = ["LOOKED", "Alike", "NotFailing", "Shrunk", "Way", "keep", "same_way", "shrink"]
+__all__ = ["LOOKED", "Alike", "NotFailing", "Shrunk", "Way", "same_way", "shrink"]
 
 Way = Hashable
 Alike = Callable[[Divergence], Way]
@@ -32,6 +32,8 @@ LOOKED = (DivergenceKind.STRUCTURE, DivergenceKind.INTEGRITY)
 _SHORTEST_WINDOW = 16
 _PAIRS_UP_TO = 12
 _REMEMBERED_UP_TO = 2000
+_REPAIRED_ABOVE = 40
+_ONE_TRY_ABOVE = 2000
 
 
 def same_way(divergence: Divergence) -> Way:
@@ -66,26 +68,6 @@ class Shrunk:
 
 class _OutOfTime(Exception):
     pass
-
-
-def keep(machine: Machine, operations: Sequence[Any], indices: Iterable[int]) -> tuple[Any, ...]:
-    """Only the operations of these indices (ascending), and of these only what still makes sense.
-
-    One that names what another made goes where that one went; else the name follows it.
-    """
-    number: dict[int, int] = {}
-    kept: list[Any] = []
-    for index in indices:
-        operation = operations[index]
-        reference = machine.reference(operation)
-        if reference is not None:
-            if reference not in number:
-                continue
-            if number[reference] != reference:
-                operation = machine.renumbered(operation, number[reference])
-        number[index] = len(kept)
-        kept.append(operation)
-    return tuple(kept)
 
 
 def shrink(
@@ -147,6 +129,9 @@ class _Shrinker:
         self._machine, self._bench, self._alike, self._progress = machine, bench, alike, progress
         self._way: Way = None
         self._seen: set[Program] = set()
+        self._one_try = True  # in a very long program, where a second one takes its time
+        self._partners: dict[int, int] = {}
+        self._partners_of: Program | None = None
 
     def begin(self, program: Program) -> None:
         """Run the program, and take what comes before its difference and is not needed off."""
@@ -165,6 +150,8 @@ class _Shrinker:
 
     def minimise(self) -> None:
         """Until nothing more can be left out."""
+        if len(self.best.operations) > _REPAIRED_ABOVE:
+            self._fails(self._machine.untangled(self.best, self._bench.promises))
         self._windows()
         while True:
             self._leave_out()
@@ -172,6 +159,15 @@ class _Shrinker:
             self._simplify()
             if self.best == before:
                 return
+
+    @property
+    def _last(self) -> int:
+        """1 where the last operation has to stay: it is there that the program fails.
+
+        Without it a look at the end may still find what it did not do.
+        """
+        assert self.divergence is not None
+        return int(self.divergence.kind not in LOOKED)
 
     # -------------------------------------------------------------------------------- tries
 
@@ -199,20 +195,37 @@ class _Shrinker:
         self._progress(len(self.best.operations), self.tries)
         return fails
 
-    def _only(self, indices: Iterable[int]) -> bool:
+    def _only(self, indices: Sequence[int]) -> bool:
+        """Whether these operations fail alone, in a long program also when that is made right."""
+        if len(indices) > _REPAIRED_ABOVE:
+            if self._fails(self._repaired(indices)):
+                return True
+            if self._one_try and len(indices) > _ONE_TRY_ABOVE:
+                return False
         operations = keep(self._machine, self.best.operations, indices)
         return self._fails(Program(operations, self.best.configuration))
+
+    def _repaired(self, indices: Sequence[int]) -> Program:
+        """These operations without those whose partner is not among them, made right again."""
+        machine, promises = self._machine, self._bench.promises
+        if self._partners_of is not self.best:
+            self._partners_of = self.best
+            self._partners = machine.partners(self.best)
+        kept, partners = set(indices), self._partners
+        whole = [index for index in indices if partners.get(index, index) in kept]
+        operations = keep(machine, self.best.operations, whole)
+        return machine.repaired(Program(operations, self.best.configuration), promises)
 
     # --------------------------------------------------------------- fewer operations
 
     def _windows(self) -> None:
         """Most failures need only what came shortly before: try ends of the run, short ones first.
 
-        All the tries together run fewer operations than the program twice over.
+        The tries together run fewer operations than the program has.
         """
         total = len(self.best.operations)
         length = _SHORTEST_WINDOW
-        while length < total // 2:
+        while length < total // 8:
             if self._only(self._window(total - length, total)):
                 return
             length *= 2
@@ -226,9 +239,14 @@ class _Shrinker:
 
     def _leave_out(self) -> None:
         """Runs of operations, halves first, down to single ones until none can go; then pairs."""
-        size = max(1, len(self.best.operations) // 2)
+        total = len(self.best.operations)
+        size = max(1, total // 2)
         while True:
             found = self._pass(size)
+            if size <= total // 8 and len(self.best.operations) == total:
+                # Nothing yet. Perhaps because it needs what is wrong in it, and was made right.
+                size = total if self._one_try and size > 1 else size
+                self._one_try = False
             if size > 1:
                 size //= 2
             elif not found and not self._pair():
@@ -237,13 +255,13 @@ class _Shrinker:
     def _pass(self, size: int) -> bool:
         """Try to leave out each run of that size, from the end on; whether any could go."""
         found = False
-        stop = len(self.best.operations)
+        stop = len(self.best.operations) - self._last
         while stop > 0:
             start = max(0, stop - size)
             total = len(self.best.operations)
             if self._only([*range(start), *range(stop, total)]):
                 found = True
-            stop = min(start, len(self.best.operations))
+            stop = min(start, len(self.best.operations) - self._last)
         return found
 
     def _pair(self) -> bool:
@@ -252,8 +270,8 @@ class _Shrinker:
         if total > _PAIRS_UP_TO:
             return False
         return any(
-            self._only(index for index in range(total) if index not in pair)
-            for pair in combinations(range(total), 2)
+            self._only([index for index in range(total) if index not in pair])
+            for pair in combinations(range(total - self._last), 2)
         )
 
     # -------------------------------------------------------------- simpler operations

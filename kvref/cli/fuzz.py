@@ -118,7 +118,9 @@ def fuzz(
         if process is not None:
             process.close()
     if totals.runs or unbuilt is None:
-        _verdict(console, factory, totals, found, time.monotonic() - began, look_every, of_what)
+        _verdict(
+            console, factory, totals, found, time.monotonic() - began, look_every, of_what, known
+        )
     _known(console, known)
     if unbuilt is not None:
         misused("fuzz", unbuilt)
@@ -209,6 +211,7 @@ def _verdict(
     elapsed: float,
     look_every: int,
     of_what: str,
+    known: KnownFailures,
 ) -> None:
     console.print(
         f"\n{totals.operations:,} operations in {totals.runs:,} runs and {elapsed:.1f} s, "
@@ -242,4 +245,5 @@ def _verdict(
             f"operations were accepted, fewer than {_LEAST_ACCEPTED:.0%}"
         )
     else:
-        console.print("[bold green]clean[/bold green]: no difference from the oracle")
+        beside = " beside those that are known" if known.met else ""
+        console.print(f"[bold green]clean[/bold green]: no difference from the oracle{beside}")

@@ -7,6 +7,7 @@ misuse that has to be refused. A failure's text is the program that the run issu
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, ClassVar
 
 from hypothesis import strategies as st
@@ -16,6 +17,7 @@ from kvref.composer import drain, slots_for
 from kvref.configuration import Configuration
 from kvref.executor import LocalExecutor
 from kvref.judge import Judge
+from kvref.manager_machine import ManagerBench
 from kvref.operations import (
     FOREIGN,
     NOT_A_HANDLE,
@@ -31,6 +33,7 @@ from kvref.operations import (
 from kvref.registry import find
 from kvref.target import TargetFactory
 from kvstrategies.configuration import configurations
+from kvstrategies.failures import is_final, shorter
 from kvstrategies.sequences import ALPHABETS, Recipe, recipes
 
 __all__ = ["ManagerMachine", "manager_machine", "manager_shards"]
@@ -43,9 +46,16 @@ _LOOKUPS = recipes(pages=(0, 0, 1))
 
 
 class ManagerMachine(RuleBasedStateMachine):
-    """Subclass it with a `factory`, or let `manager_shards` do so."""
+    """Subclass it with a `factory`, or let `manager_shards` do so.
+
+    Attributes:
+        target: the name of the target, for the file of a failure; None where it has none.
+        failures: the folder for these files.
+    """
 
     factory: ClassVar[TargetFactory]
+    target: ClassVar[str | None] = None
+    failures: ClassVar[Path] = Path("kvref-failures")
     time_limit: ClassVar[float] = 10.0
 
     def __init__(self) -> None:
@@ -211,13 +221,18 @@ class ManagerMachine(RuleBasedStateMachine):
     def _apply(self, operation: Operation) -> None:
         divergence = self._judge.apply(operation)
         if divergence is not None:
-            raise AssertionError(f"{divergence}\n\nthe program:\n{self._judge.program()}")
+            text = f"{divergence}\n\nthe program:\n{self._judge.program()}"
+            if is_final():  # a failure is run hundreds of times while Hypothesis shrinks it
+                bench = ManagerBench(self.factory, look_every=1, seconds=self.time_limit)
+                text = shorter(bench, self._judge, text, self.target, self.failures)
+            raise AssertionError(text)
 
 
 def manager_machine(target: str | TargetFactory, name: str = "Manager") -> type[ManagerMachine]:
     """A machine of one target: a registered name, `module:factory`, or a factory."""
+    named = target if isinstance(target, str) else None
     factory = find(target) if isinstance(target, str) else target
-    return type(name, (ManagerMachine,), {"factory": factory})
+    return type(name, (ManagerMachine,), {"factory": factory, "target": named})
 
 
 def manager_shards(
