@@ -11,6 +11,7 @@ import typer
 from kvref.cli import fuzz as fuzz_command
 from kvref.cli import known as known_command
 from kvref.cli import replay as replay_command
+from kvref.cli import show as show_command
 from kvref.cli import shrink as shrink_command
 from kvref.cli import workload as workload_command
 from kvref.cli.options import Isolate, TimeLimit
@@ -219,9 +220,31 @@ def known_list(
     raise typer.Exit(known_command.show(file))
 
 
+def show(
+    file: Annotated[Path, typer.Argument(help="A trace.")],
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="Where to.", show_default="FILE with .html"),
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option(help="Instead of the target that the trace names.")
+    ] = None,
+    time_limit: TimeLimit = fuzz_command.TIME_LIMIT,
+    isolate: Isolate = False,
+) -> None:
+    """Run a trace again, and write a page that shows each step: what was asked, said and cached.
+
+    One HTML file that needs no network. Exit status: 0 it is written, whatever it shows, 2 the
+    file cannot be read or the page not written, 125 the target cannot be imported or built.
+    """
+    raise typer.Exit(
+        show_command.show_file(file, output, target, isolate=isolate, time_limit=time_limit)
+    )
+
+
 def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
-    for command in (replay, shrink, generate):
+    for command in (replay, shrink, show, generate):
         app.command()(command)
     known = typer.Typer(no_args_is_help=True, help="The file of known failures.")
     known.command("add")(known_add)
