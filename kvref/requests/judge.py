@@ -104,6 +104,7 @@ class RequestJudge(RequestRun):
         self.count += 1
         self.operations.append(operation)
         if not self._applicable(operation):
+            self.outcome = Outcome()
             self.skipped.append(index)
             return None
         try:
