@@ -90,7 +90,10 @@ class Machine(Protocol):
         more it may be chosen anew; the program itself if there is nothing of the kind.
         """
 
-    def partners(self, program: Program, promises: Any) -> dict[int, int]:
+    def untangled(self, program: Program, promises: Any) -> Program:
+        """The program with names that stay right when something is left out; runs alike."""
+
+    def partners(self, program: Program) -> dict[int, int]:
         """The index of the operation that each one goes with, as a lock and its unlock.
 
         Without the other one it would change what all later operations find.

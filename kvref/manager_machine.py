@@ -16,7 +16,7 @@ from kvref.isolated import IsolatedExecutor, TargetProcess
 from kvref.judge import Judge
 from kvref.listener import Listener
 from kvref.machine import Bench, Program
-from kvref.manager_repair import partners, repaired
+from kvref.manager_repair import partners, repaired, untangled
 from kvref.manager_simplify import PASSES
 from kvref.operations import Evict, Insert, Lock, Match, Operation, Unlock, decode, encode, program
 from kvref.oracle import Oracle
@@ -79,9 +79,13 @@ class ManagerMachine:
         """See `kvref.manager_repair`."""
         return repaired(program, promises)
 
-    def partners(self, program: Program, promises: Promises) -> dict[int, int]:
+    def untangled(self, program: Program, promises: Promises) -> Program:
         """See `kvref.manager_repair`."""
-        return partners(program, promises)
+        return untangled(program, promises)
+
+    def partners(self, program: Program) -> dict[int, int]:
+        """See `kvref.manager_repair`."""
+        return partners(program)
 
     def size(self, program: Program) -> tuple[int, ...]:
         """See `kvref.manager_parts`."""

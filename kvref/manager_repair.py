@@ -19,14 +19,14 @@ from kvref.oracle import Handle, Oracle
 from kvref.promises import Promises
 from kvref.refusals import Refused
 
-__all__ = ["partners", "repaired"]
+__all__ = ["partners", "repaired", "untangled"]
 
 
 def repaired(program: Program, promises: Promises) -> Program:
     """The program with slots that its caller could have given; all else is as it was."""
     if not promises.keeps_prefixes:
         return program
-    oracle = Oracle(program.configuration, granularity=promises.granularity)
+    oracle = _oracle(program, promises)
     handles: dict[object, Handle] = {}
     operations: list[Operation] = []
     for index, old in enumerate(program.operations):
@@ -41,23 +41,44 @@ def repaired(program: Program, promises: Promises) -> Program:
     return Program(tuple(operations), program.configuration)
 
 
-def partners(program: Program, promises: Promises) -> dict[int, int]:
-    """Each lock with the unlock that gives it back, and the other way round."""
+def untangled(program: Program, promises: Promises) -> Program:
+    """Each unlock names the match that its lock named: equal handles are interchangeable.
+
+    If it names another one, the two are no longer equal when something was left out.
+    """
     if not promises.keeps_prefixes:
-        return {}
-    oracle = Oracle(program.configuration, granularity=promises.granularity)
+        return program
+    oracle = _oracle(program, promises)
     handles: dict[object, Handle] = {}
     held: dict[Handle, list[int]] = {}
-    found: dict[int, int] = {}
+    operations = list(program.operations)
     for index, operation in enumerate(program.operations):
         with contextlib.suppress(Refused):
             _apply(oracle, handles, index, operation)
-            if isinstance(operation, Lock):
-                held.setdefault(handles[operation.handle], []).append(index)
+            if isinstance(operation, Lock) and isinstance(operation.handle, int):
+                held.setdefault(handles[operation.handle], []).append(operation.handle)
             elif isinstance(operation, Unlock) and held.get(handles[operation.handle]):
-                lock = held[handles[operation.handle]].pop()
-                found[lock], found[index] = index, lock
+                operations[index] = Unlock(held[handles[operation.handle]].pop())
+    return Program(tuple(operations), program.configuration)
+
+
+def partners(program: Program) -> dict[int, int]:
+    """Each lock with an unlock of the same handle after it, and the other way round."""
+    held: dict[object, list[int]] = {}
+    found: dict[int, int] = {}
+    for index, operation in enumerate(program.operations):
+        if isinstance(operation, Lock):
+            held.setdefault(operation.handle, []).append(index)
+        elif isinstance(operation, Unlock) and held.get(operation.handle):
+            lock = held[operation.handle].pop()
+            found[lock], found[index] = index, lock
     return found
+
+
+def _oracle(program: Program, promises: Promises) -> Oracle:
+    """Checked whatever the program's manager is: a wrong insert would damage it."""
+    configuration = msgspec.structs.replace(program.configuration, checked=True)
+    return Oracle(configuration, granularity=promises.granularity)
 
 
 def _insert(oracle: Oracle, insert: Insert) -> Insert:

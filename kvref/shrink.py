@@ -129,7 +129,7 @@ class _Shrinker:
         self._machine, self._bench, self._alike, self._progress = machine, bench, alike, progress
         self._way: Way = None
         self._seen: set[Program] = set()
-        self._repairing_helps = False
+        self._one_try = True  # in a very long program, where a second one takes its time
         self._partners: dict[int, int] = {}
         self._partners_of: Program | None = None
 
@@ -150,6 +150,8 @@ class _Shrinker:
 
     def minimise(self) -> None:
         """Until nothing more can be left out."""
+        if len(self.best.operations) > _REPAIRED_ABOVE:
+            self._fails(self._machine.untangled(self.best, self._bench.promises))
         self._windows()
         while True:
             self._leave_out()
@@ -157,6 +159,15 @@ class _Shrinker:
             self._simplify()
             if self.best == before:
                 return
+
+    @property
+    def _last(self) -> int:
+        """1 where the last operation has to stay: it is there that the program fails.
+
+        Without it a look at the end may still find what it did not do.
+        """
+        assert self.divergence is not None
+        return int(self.divergence.kind not in LOOKED)
 
     # -------------------------------------------------------------------------------- tries
 
@@ -188,10 +199,9 @@ class _Shrinker:
         """Whether these operations fail alone, in a long program also when that is made right."""
         if len(indices) > _REPAIRED_ABOVE:
             if self._fails(self._repaired(indices)):
-                self._repairing_helps = True
                 return True
-            if self._repairing_helps and len(indices) > _ONE_TRY_ABOVE:
-                return False  # the second try is not worth its time
+            if self._one_try and len(indices) > _ONE_TRY_ABOVE:
+                return False
         operations = keep(self._machine, self.best.operations, indices)
         return self._fails(Program(operations, self.best.configuration))
 
@@ -200,7 +210,7 @@ class _Shrinker:
         machine, promises = self._machine, self._bench.promises
         if self._partners_of is not self.best:
             self._partners_of = self.best
-            self._partners = machine.partners(self.best, promises)
+            self._partners = machine.partners(self.best)
         kept, partners = set(indices), self._partners
         whole = [index for index in indices if partners.get(index, index) in kept]
         operations = keep(machine, self.best.operations, whole)
@@ -211,11 +221,11 @@ class _Shrinker:
     def _windows(self) -> None:
         """Most failures need only what came shortly before: try ends of the run, short ones first.
 
-        All the tries together run fewer operations than the program twice over.
+        The tries together run fewer operations than the program has.
         """
         total = len(self.best.operations)
         length = _SHORTEST_WINDOW
-        while length < total // 2:
+        while length < total // 8:
             if self._only(self._window(total - length, total)):
                 return
             length *= 2
@@ -229,9 +239,14 @@ class _Shrinker:
 
     def _leave_out(self) -> None:
         """Runs of operations, halves first, down to single ones until none can go; then pairs."""
-        size = max(1, len(self.best.operations) // 2)
+        total = len(self.best.operations)
+        size = max(1, total // 2)
         while True:
             found = self._pass(size)
+            if size <= total // 8 and len(self.best.operations) == total:
+                # Nothing yet. Perhaps because it needs what is wrong in it, and was made right.
+                size = total if self._one_try and size > 1 else size
+                self._one_try = False
             if size > 1:
                 size //= 2
             elif not found and not self._pair():
@@ -240,13 +255,13 @@ class _Shrinker:
     def _pass(self, size: int) -> bool:
         """Try to leave out each run of that size, from the end on; whether any could go."""
         found = False
-        stop = len(self.best.operations)
+        stop = len(self.best.operations) - self._last
         while stop > 0:
             start = max(0, stop - size)
             total = len(self.best.operations)
             if self._only([*range(start), *range(stop, total)]):
                 found = True
-            stop = min(start, len(self.best.operations))
+            stop = min(start, len(self.best.operations) - self._last)
         return found
 
     def _pair(self) -> bool:
@@ -256,7 +271,7 @@ class _Shrinker:
             return False
         return any(
             self._only([index for index in range(total) if index not in pair])
-            for pair in combinations(range(total), 2)
+            for pair in combinations(range(total - self._last), 2)
         )
 
     # -------------------------------------------------------------- simpler operations

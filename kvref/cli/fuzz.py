@@ -171,7 +171,8 @@ def fuzz(
     missed = exercised(console, ran, report, title=len(machines) > 1)
     good = True
     if ran:
-        good = verdict(console, lowest, found, [] if limits.run is not None else missed)
+        unmet = [] if limits.run is not None else missed
+        good = verdict(console, lowest, found, known, unmet)
     known_failures(console, known)
     if unbuilt is not None:
         misused("fuzz", unbuilt)

@@ -58,7 +58,11 @@ def known_failures(console: Console, known: KnownFailures) -> None:
 
 
 def verdict(
-    console: Console, lowest: float, found: Counter[tuple[str, str]], missed: list[str]
+    console: Console,
+    lowest: float,
+    found: Counter[tuple[str, str]],
+    known: KnownFailures,
+    missed: list[str],
 ) -> bool:
     """The last line; returns whether the run is worth to be called clean.
 
@@ -78,5 +82,6 @@ def verdict(
     if missed:
         console.print(f"{meaningless} it never met {', '.join(missed)}")
         return False
-    console.print("[bold green]clean[/bold green]: no difference from the oracle")
+    beside = " beside those that are known" if known.met else ""
+    console.print(f"[bold green]clean[/bold green]: no difference from the oracle{beside}")
     return True

@@ -84,7 +84,11 @@ class RequestsMachine:
         """The program itself: the pages of a request are the target's choice."""
         return program
 
-    def partners(self, program: Program, promises: RequestPromises) -> dict[int, int]:
+    def untangled(self, program: Program, promises: RequestPromises) -> Program:
+        """The program itself: a request has one name."""
+        return program
+
+    def partners(self, program: Program) -> dict[int, int]:
         """None: without its begin a request is not there."""
         return {}
 

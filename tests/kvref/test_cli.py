@@ -14,12 +14,10 @@ from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
-from typer.testing import CliRunner
 
 from kvref.campaign import Totals
 from kvref.cli import fuzz as fuzz_command
-from kvref.cli import progress
-from kvref.cli.app import app
+from kvref.cli import progress, verdict
 from kvref.cli.machines import Machine
 from kvref.laws import LAWS
 from tests.kvref import wrong_targets
@@ -31,21 +29,6 @@ ENVIRONMENT = {
     "PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "strategies"))),
     "COLUMNS": "200",
 }
-
-
-@pytest.fixture
-def kvref(tmp_path, monkeypatch):
-    """Runs a command in this process, in an empty folder."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.setattr(sys, "path", list(sys.path))
-
-    def run(*arguments: str, status: int) -> str:
-        result = CliRunner().invoke(app, arguments)
-        assert result.exit_code == status, result.output
-        return result.output
-
-    return run
 
 
 class TestFuzz:
@@ -61,8 +44,9 @@ class TestFuzz:
     def test_found_with_the_line_that_has_it_again_and_a_file(self, kvref, tmp_path):
         text = kvref("fuzz", WRONG + "ForgetsRecency", "--ops", "5000", "--seed", "3", status=1)
         assert "DIFFERENCE victims at operation" in text
-        assert "the program ends (" in text
-        assert "cache.evict(" in text
+        assert re.search(r"shrunk to [34] operations:\n    cache = RadixCacheManager\(", text)
+        assert "\n    cache.evict(" in text
+        assert "the program ends (" not in text
         assert re.search(r"found \d: victims at Evict \(\d\)", text)
         again = re.search(r"run again: kvref (fuzz .* --seed 3 --run \d+)\n", text).group(1)
         path = re.search(r"written to (.*\.jsonl),", text).group(1)
@@ -73,14 +57,14 @@ class TestFuzz:
         assert difference in text_again
 
     def test_a_file_that_cannot_be_written_ends_no_campaign(self, kvref, monkeypatch):
-        def full(*_: object) -> None:
+        def full(*_: object, **__: object) -> None:
             raise OSError("disk full")
 
-        monkeypatch.setattr(fuzz_command, "write_failure", full)
+        monkeypatch.setattr("kvref.cli.findings.write_failure", full)
         text = kvref(
             "fuzz", WRONG + "ForgetsRecency", "--seed", "3", "--max-failures", "2", status=1
         )
-        assert text.count("NOT written: disk full") == 2
+        assert text.count("NOT written: disk full") >= 3  # and of what was shrunk
         assert "found 2:" in text
 
     def test_it_stops_after_so_many_failures(self, kvref):
@@ -94,9 +78,12 @@ class TestFuzz:
             status=1,
         )  # fmt: skip
         assert "malformed-answer at Evict (" in text
-        assert text.count("DIFFERENCE") == text.count("the program ends")
-        assert text.count("DIFFERENCE") + text.count("once more:") == 6
-        assert len(list((tmp_path / "here").glob("*.jsonl"))) == 6
+        assert text.count("DIFFERENCE") == text.count("shrunk to 1 operation:") == 1
+        assert text.count("once more:") == 5
+        assert text.count("no shorter than the one above") == 5
+        files = [path.name for path in (tmp_path / "here").glob("*.jsonl")]
+        assert len(files) == 7
+        assert sum(name.endswith("-shrunk.jsonl") for name in files) == 1
 
     def test_it_stops_after_so_much_time(self, kvref):
         assert "in 1 runs" in kvref("fuzz", WRONG + "right", "--seconds", "0", status=0)
@@ -120,8 +107,8 @@ class TestFuzz:
 
     def test_the_line_that_has_a_failure_again_names_what_it_takes(self, kvref, tmp_path):
         text = kvref(
-            "fuzz", WRONG + "Exits", "--isolate", "--time-limit", "2.5", "--look-every", "5",
-            "--max-failures", "1", "--seed", "1", status=1,
+            "fuzz", WRONG + "Exits", "--isolate", "--no-shrink", "--time-limit", "2.5",
+            "--look-every", "5", "--max-failures", "1", "--seed", "1", status=1,
         )  # fmt: skip
         assert re.search(r"--isolate --time-limit 2.5 --look-every 5 --seed 1 --run \d+\n", text)
 
@@ -146,8 +133,8 @@ class TestFuzz:
 
     def test_isolated_a_crash_is_a_finding(self, kvref, tmp_path):
         text = kvref(
-            "fuzz", WRONG + "Segfaults", "--isolate", "--max-failures", "2", "--seed", "1",
-            "--out", str(tmp_path / "out"), status=1,
+            "fuzz", WRONG + "Segfaults", "--isolate", "--no-shrink", "--max-failures", "2",
+            "--seed", "1", "--out", str(tmp_path / "out"), status=1,
         )  # fmt: skip
         assert "the process ended: SIGSEGV" in text
         assert "found 2: crash" in text
@@ -159,7 +146,8 @@ class TestFuzz:
         assert re.search(r"[\d,]+ skipped", text)
 
     def test_a_run_of_refused_calls_says_nothing(self, kvref, monkeypatch):
-        monkeypatch.setattr(fuzz_command, "_LEAST_ACCEPTED", 1.0)
+        monkeypatch.setattr(fuzz_command, "LEAST_ACCEPTED", 1.0)
+        monkeypatch.setattr(verdict, "LEAST_ACCEPTED", 1.0)
         text = kvref("fuzz", WRONG + "right", "--ops", "300", "--seed", "4", status=1)
         assert re.search(r"not a meaningful run: only \d\d% of the operations were accepted", text)
 
@@ -267,7 +255,13 @@ class TestAsAProcess:
     def test_the_exit_status_is_that_of_the_verdict(self, tmp_path):
         clean = self.start("fuzz", WRONG + "right", "--ops", "99", cwd=tmp_path)
         found = self.start(
-            "fuzz", WRONG + "Segfaults", "--isolate", "--max-failures", "1", cwd=tmp_path
+            "fuzz",
+            WRONG + "Segfaults",
+            "--isolate",
+            "--max-failures",
+            "1",
+            "--no-shrink",
+            cwd=tmp_path,
         )
         misused = self.start("fuzz", "nothing", cwd=tmp_path)
         texts = [process.communicate(timeout=60) for process in (clean, found, misused)]

@@ -238,26 +238,46 @@ class TestRepair:
 
         fewer = 0
         for program in programs(24):
+            program = MANAGER.untangled(program, Promises())
             if program.configuration.checked:
                 quarter = len(program.operations) // 4
                 kept = [*range(quarter), *range(2 * quarter, len(program.operations))]
-                partners = MANAGER.partners(program, Promises())
+                partners = MANAGER.partners(program)
                 fewer += refused([i for i in kept if partners.get(i, i) in kept], program)
         assert fewer > 0
 
 
 class TestPartners:
-    def test_a_lock_goes_with_the_unlock_that_gives_it_back(self):
-        program = Program(
-            (Insert((1, 2), (0, 1)), Match((1,)), Lock(1), Match((1,)), Lock(3), Unlock(1),
-             Unlock(1), Unlock(1), Lock(1), Lock(FOREIGN), Unlock(FOREIGN), Match((9,)), Lock(11),
-             Unlock(7)),
-            Configuration(),
-        )  # fmt: skip
-        assert MANAGER.partners(program, Promises()) == {2: 6, 6: 2, 4: 5, 5: 4}
+    OPERATIONS = (
+        Insert((1, 2), (0, 1)), Match((1,)), Lock(1), Match((1,)), Lock(3), Unlock(1),
+        Unlock(1), Unlock(1), Lock(1), Lock(FOREIGN), Unlock(FOREIGN), Match((9,)), Lock(11),
+        Unlock(3),
+    )  # fmt: skip
 
-    def test_a_manager_that_keeps_nothing_has_none(self):
-        assert MANAGER.partners(PROGRAM, Promises(keeps_prefixes=False)) == {}
+    def test_an_unlock_is_made_to_name_what_its_lock_named(self):
+        program = Program(self.OPERATIONS, Configuration())
+        untangled = MANAGER.untangled(program, Promises()).operations
+        assert untangled[:5] == self.OPERATIONS[:5]
+        assert untangled[5:8] == (Unlock(3), Unlock(1), Unlock(1))  # the last one is refused
+        assert untangled[8:] == (*self.OPERATIONS[8:13], Unlock(1))
+
+    def test_it_runs_alike(self):
+        for program in programs(12):
+            bench = ManagerBench(TargetFactory(OracleTarget), look_every=10**9)
+            bench.run(program)
+            refused = bench.judge.refused
+            bench.run(MANAGER.untangled(program, Promises()))
+            assert bench.judge.refused == refused
+
+    def test_a_lock_goes_with_the_unlock_of_the_same_handle(self):
+        program = Program(self.OPERATIONS, Configuration())
+        untangled = MANAGER.untangled(program, Promises())
+        assert MANAGER.partners(untangled) == {
+            2: 6, 6: 2, 4: 5, 5: 4, 8: 13, 13: 8, 9: 10, 10: 9,
+        }  # fmt: skip
+
+    def test_a_manager_that_keeps_nothing_has_nothing_to_untangle(self):
+        assert MANAGER.untangled(PROGRAM, Promises(keeps_prefixes=False)) is PROGRAM
 
 
 class TestBench:

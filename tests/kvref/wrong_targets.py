@@ -126,6 +126,54 @@ class Accepts(OracleTarget):
         return super().evict(size)
 
 
+class EvictsNothing(OracleTarget):
+    """Says of an evict that nothing went."""
+
+    def evict(self, size: Any) -> Any:
+        super().evict(size)
+        return []
+
+
+class TwoWays(OracleTarget):
+    """Evicts wrongly after it has locked and unlocked, and on its own now and then."""
+
+    unlocked = False
+
+    def lock_handle(self, handle: Any, unlock: bool = False) -> None:
+        super().lock_handle(handle, unlock)
+        self.unlocked = self.unlocked or (unlock and bool(handle.cached_len))
+
+    def evict(self, size: Any) -> Any:
+        found = super().evict(size)
+        wrong = self.unlocked or (len(found) >= 4 and size == 3)
+        return found[::-1] if wrong and len(found) > 1 else found
+
+
+class Flaky(OracleTarget):
+    """Evicts wrongly once in the life of its process."""
+
+    failed = False
+
+    def evict(self, size: Any) -> Any:
+        found = super().evict(size)
+        if found and not Flaky.failed:
+            Flaky.failed = True
+            return []
+        return found
+
+
+class SlowThenHangs(OracleTarget):
+    """Hangs the first time in its process, and is only slow from then on."""
+
+    hung = False
+
+    def evict(self, size: Any) -> Any:
+        seconds = 0.15 if SlowThenHangs.hung else 5.0
+        SlowThenHangs.hung = True
+        time.sleep(seconds)
+        return super().evict(size)
+
+
 right = TargetFactory(OracleTarget, description="the oracle itself")
 modest = TargetFactory(
     OracleTarget,

@@ -10,12 +10,14 @@ import pytest
 from typer.testing import CliRunner
 
 from kvref.cli.app import app
+from kvref.divergence import DivergenceKind
 from kvref.laws import LAWS
 from kvref.registry import UnknownTarget, find, find_requests, load
 from kvref.requests.laws import REQUEST_LAWS
 from kvref.requests.target import RequestTargetFactory
 from kvref.target import TargetFactory
 from kvref.targets import kvgpu
+from kvref.traces.reader import read
 from tests.kvref import wrong_targets
 from tests.kvref.requests import wrong_lives
 
@@ -107,11 +109,16 @@ class TestFailures:
 
     def test_the_file_carries_its_machine(self, kvref, tmp_path):
         kvref("fuzz", HERE + "leaks", "--seed", "1", "--max-failures", "1", status=1)
-        (path,) = tmp_path.glob("kvref-failures/*-requests-seed1-run*.jsonl")
+        path, shrunk = sorted(
+            tmp_path.glob("kvref-failures/*-requests-seed1-run*.jsonl"), key=lambda each: each.stem
+        )
+        assert shrunk.stem == f"{path.stem}-shrunk"
+        assert len(read(shrunk).program.operations) == 2
+        assert read(path).divergence.kind is DivergenceKind.FREE_PAGES
         header, first, *_ = map(msgspec.json.decode, path.read_bytes().splitlines())
         assert header["machine"] == "requests"
         assert header["configuration"]["max_requests"] >= 1
-        assert first["do"] == "begin"
+        assert first["operation"]["do"] == "begin"
         assert "RequestManager(" in path.with_suffix(".py").read_text()
 
     def test_with_both_each_failure_names_its_own(self, kvref):
