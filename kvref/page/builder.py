@@ -37,13 +37,14 @@ class PageBuilder:
 
     Args:
         most: steps on the page; of more, the last ones are shown.
+        ran: operations that ran before the first step that is added.
     """
 
-    def __init__(self, most: int = MOST_STEPS) -> None:
+    def __init__(self, most: int = MOST_STEPS, ran: int = 0) -> None:
         self._most = most
         self._steps: deque[ShownStep] = deque()
         self._records = 0
-        self._ran = 0
+        self._ran = ran
         self._depth = 1
         self._next_id = 0
         # As of the last step.
@@ -102,7 +103,7 @@ class PageBuilder:
 
     @property
     def ran(self) -> int:
-        """How many steps there were."""
+        """How many operations ran."""
         return self._ran
 
     # ----------------------------------------------------------------------------- the tree

@@ -58,11 +58,11 @@ function layout(all, contents, unit) {
   const roots = below.get(-1) || [];
   // Those without a namespace first, the others by name.
   const spaces = [...new Set(roots.map(space))].sort((a, b) => (a === null ? -1 : b === null ? 1 : a < b ? -1 : 1));
-  // Not by time: a box stays where it is while one steps.
-  const byId = (a, b) => a.id - b.id;
+  // By creation, which a split keeps: a box stays where it is while one steps.
+  const byAge = (a, b) => a.created - b.created || a.id - b.id;
   const placed = [], at = new Map();
   let row = 0;
-  const waiting = roots.sort((a, b) => spaces.indexOf(space(b)) - spaces.indexOf(space(a)) || byId(b, a));
+  const waiting = roots.sort((a, b) => spaces.indexOf(space(b)) - spaces.indexOf(space(a)) || byAge(b, a));
   while (waiting.length) {
     const node = waiting.pop(), over = at.get(node.parent);
     const place = {
@@ -73,7 +73,7 @@ function layout(all, contents, unit) {
     placed.push(place);
     const children = below.get(node.id) || [];
     if (!children.length) { row++; place.rows = 1; }
-    waiting.push(...children.sort(byId).reverse());
+    waiting.push(...children.sort(byAge).reverse());
   }
   for (const place of placed.slice().reverse()) if (place.over) place.over.rows += place.rows;
   return { placed, spaces };

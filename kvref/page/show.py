@@ -7,7 +7,11 @@ from typing import Any
 
 import msgspec
 
+from kvref.answers import Answer
+from kvref.listener import answer_in_words, expected_in_words
 from kvref.machine import Bench
+from kvref.naive_oracle import NaiveOracle
+from kvref.oracle import Oracle
 from kvref.page.builder import MOST_STEPS, PageBuilder
 from kvref.page.document import document
 from kvref.page.text import cut
@@ -32,7 +36,7 @@ def show(
     in_plain: Callable[[Step], str],
     most: int = MOST_STEPS,
 ) -> tuple[str, Verdict]:
-    """Run the trace once on the bench; returns the page as HTML, and the verdict that it shows.
+    """Run the trace on the bench, a long one twice; returns the page, and the verdict on it.
 
     Args:
         trace: its operations are judged anew, whatever it recorded.
@@ -42,8 +46,14 @@ def show(
         in_plain: a step as lines of text, for a reader whose browser runs no script.
         most: steps on the page.
     """
-    builder = PageBuilder(most)
-    records: list[Record] = []
+    since, heard = 0, _Heard()
+    if len(trace.program.operations) > most:
+        # Where it ends is known when it has ended; steps are made of what is shown alone, and of
+        # one before it, which says what the first one changes.
+        bench.run(trace.program, heard)
+        since = max(0, len(heard.records) - most - 1)
+    builder = PageBuilder(most, since)
+    records = heard.records[:since]
     last: list[Step] = []
 
     def each(step: Step) -> None:
@@ -51,7 +61,7 @@ def show(
         records.append(Record(step.expected, step.got))
         last[:] = [step]
 
-    divergence = walk(bench, trace.program, each)
+    divergence = walk(bench, trace.program, each, since=since)
     # Not the digests of trees: a page that shows each tree need not say that they differ.
     then = [Record(record.expected, record.got) for record in trace.records]
     otherwise = first_difference(then, records)
@@ -81,3 +91,26 @@ def show(
         data, name=name, facts=facts(trace, target), verdict=ending, program=program, plain=plain
     )
     return text, ending
+
+
+class _Heard:
+    """A listener that keeps what was said alone."""
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+        self._expected: str | None = None
+        self._got: str | None = None
+        self._operation: Any = None
+
+    def begins(self, index: int, operation: Any, expected: Any) -> None:
+        self._operation, self._got = operation, None
+        self._expected = expected_in_words(operation, expected)
+
+    def answers(self, index: int, answer: Answer) -> None:
+        self._got = answer_in_words(self._operation, answer)
+
+    def ends(self, index: int, oracle: Oracle | NaiveOracle) -> None:
+        self.records.append(Record(self._expected, self._got))
+
+    def skips(self, index: int, operation: Any, oracle: Oracle | NaiveOracle) -> None:
+        self.records.append(Record())
