@@ -7,7 +7,7 @@ from typing import NoReturn
 
 import msgspec
 
-__all__ = ["BUILTIN", "Refusal", "RefusalKind", "Refused", "classify", "refuse"]
+__all__ = ["BUILTIN", "NAMES", "Refusal", "RefusalKind", "Refused", "classify", "refuse"]
 
 
 class RefusalKind(enum.Enum):
@@ -43,6 +43,8 @@ _NAMED = {
     "NotEvictable": RefusalKind.NOT_EVICTABLE,
     "CacheInUse": RefusalKind.IN_USE,
 }
+NAMES = {kind: name for name, kind in _NAMED.items()}
+"""The name of the class that a refusal has in the contract, where it has one of its own."""
 
 
 class Refusal(msgspec.Struct, frozen=True):
