@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from kvref.answers import Answer, Died, Hung, Malformed, Raised, Returned
+from kvref.answers import Answer, Died, Hung, Malformed, Raised
 from kvref.naive_oracle import NaiveOracle
 from kvref.operations import Evict, Insert, Match, Reset
 from kvref.oracle import Oracle
@@ -58,12 +58,12 @@ def answer_in_words(operation: object, answer: Answer) -> str:
             return f"nothing within {seconds:g} s"
         case Died(how):
             return f"the process ended: {how}"
-        case Returned(value, cached_len):
-            if isinstance(operation, Match):
-                return _match(cached_len, value)
-            if isinstance(operation, Insert):
-                return f"{value} cached before"
-            return f"slots {value}" if isinstance(operation, Evict | Reset) else "done"
+    value: Any = answer.value
+    if isinstance(operation, Match):
+        return _match(answer.cached_len, value)
+    if isinstance(operation, Insert):
+        return f"{value} cached before"
+    return f"slots {value}" if isinstance(operation, Evict | Reset) else "done"
 
 
 def _match(cached_len: int | None, slots: Any) -> str:

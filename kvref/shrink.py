@@ -129,7 +129,7 @@ class _Shrinker:
         self._machine, self._bench, self._alike, self._progress = machine, bench, alike, progress
         self._way: Way = None
         self._seen: set[Program] = set()
-        self._repairing_helps = False
+        self._one_try = True  # in a very long program, where a second one takes its time
         self._partners: dict[int, int] = {}
         self._partners_of: Program | None = None
 
@@ -159,6 +159,15 @@ class _Shrinker:
             self._simplify()
             if self.best == before:
                 return
+
+    @property
+    def _last(self) -> int:
+        """1 where the last operation has to stay: it is there that the program fails.
+
+        Without it a look at the end may still find what it did not do.
+        """
+        assert self.divergence is not None
+        return int(self.divergence.kind not in LOOKED)
 
     # -------------------------------------------------------------------------------- tries
 
@@ -190,10 +199,9 @@ class _Shrinker:
         """Whether these operations fail alone, in a long program also when that is made right."""
         if len(indices) > _REPAIRED_ABOVE:
             if self._fails(self._repaired(indices)):
-                self._repairing_helps = True
                 return True
-            if self._repairing_helps and len(indices) > _ONE_TRY_ABOVE:
-                return False  # the second try is not worth its time
+            if self._one_try and len(indices) > _ONE_TRY_ABOVE:
+                return False
         operations = keep(self._machine, self.best.operations, indices)
         return self._fails(Program(operations, self.best.configuration))
 
@@ -231,9 +239,14 @@ class _Shrinker:
 
     def _leave_out(self) -> None:
         """Runs of operations, halves first, down to single ones until none can go; then pairs."""
-        size = max(1, len(self.best.operations) // 2)
+        total = len(self.best.operations)
+        size = max(1, total // 2)
         while True:
             found = self._pass(size)
+            if size <= total // 8 and len(self.best.operations) == total:
+                # Nothing yet. Perhaps because it needs what is wrong in it, and was made right.
+                size = total if self._one_try and size > 1 else size
+                self._one_try = False
             if size > 1:
                 size //= 2
             elif not found and not self._pair():
@@ -242,13 +255,13 @@ class _Shrinker:
     def _pass(self, size: int) -> bool:
         """Try to leave out each run of that size, from the end on; whether any could go."""
         found = False
-        stop = len(self.best.operations)
+        stop = len(self.best.operations) - self._last
         while stop > 0:
             start = max(0, stop - size)
             total = len(self.best.operations)
             if self._only([*range(start), *range(stop, total)]):
                 found = True
-            stop = min(start, len(self.best.operations))
+            stop = min(start, len(self.best.operations) - self._last)
         return found
 
     def _pair(self) -> bool:
@@ -258,7 +271,7 @@ class _Shrinker:
             return False
         return any(
             self._only([index for index in range(total) if index not in pair])
-            for pair in combinations(range(total), 2)
+            for pair in combinations(range(total - self._last), 2)
         )
 
     # -------------------------------------------------------------- simpler operations

@@ -1,4 +1,4 @@
-"""The command line: `kvref fuzz`, `kvref targets`."""
+"""The command line: `kvref fuzz`, `replay`, `shrink`, `known`, `targets`."""
 
 from __future__ import annotations
 

@@ -131,6 +131,45 @@ class TestShrinking:
         shrunk = shrink(MANAGER, bench(NoLocksLeft), program)
         assert [type(each) for each in shrunk.program.operations] == [Insert, Reset]
 
+    def test_a_long_run_that_needs_what_is_wrong_in_it(self):
+        """Making it right is no help there, and then it is left as it is."""
+
+        class Misused(OracleTarget):
+            """Evicts nothing once it has refused an insert."""
+
+            misused = False
+
+            def insert_prefix(self, *arguments: Any, **keywords: Any) -> Any:
+                try:
+                    return super().insert_prefix(*arguments, **keywords)
+                except ValueError:
+                    self.misused = True
+                    raise
+
+            def evict(self, size: Any) -> Any:
+                found = super().evict(size)
+                return [] if self.misused else found
+
+        others = [Match((1, number)) for number in range(2500)]
+        operations = (Insert((1,), (0,)), Insert((2,), (0,)), *others, Evict(1))
+        shrunk = shrink(MANAGER, bench(Misused), Program(operations, Configuration()))
+        assert [type(each) for each in shrunk.program.operations] == [Insert, Insert, Evict]
+
+    def test_what_needs_many_operations_keeps_them(self):
+        class Fourteenth(OracleTarget):
+            """Returns nonsense from the fourteenth match on."""
+
+            matches = 0
+
+            def match_prefix(self, *arguments: Any, **keywords: Any) -> Any:
+                self.matches += 1
+                handle, slots = super().match_prefix(*arguments, **keywords)
+                return handle, ([7] if self.matches > 13 else slots)
+
+        operations = tuple(Match((number,)) for number in range(60))
+        shrunk = shrink(MANAGER, bench(Fourteenth), Program(operations, Configuration()))
+        assert shrunk.program.operations == (Match(()),) * 14
+
 
 class TestTheSameWay:
     def test_kind_law_and_operation(self):
@@ -163,8 +202,14 @@ class TestTheSameWay:
         )
         shrunk = shrink(MANAGER, bench(Two), program)
         assert shrunk.divergence.kind is DivergenceKind.VICTIMS
-        loose = shrink(MANAGER, bench(Two), program, alike=lambda _: None)
-        assert [type(each) for each in loose.program.operations] == [Match]
+
+    def test_what_is_alike_can_be_said_otherwise(self):
+        was = bench().run(padded(5))
+        shrunk = shrink(MANAGER, bench(), padded(5))
+        assert shrunk.divergence.expected == "[0, 1, 2, 3, 4]" != was.expected
+        strict = shrink(MANAGER, bench(), padded(5), alike=lambda found: found.expected)
+        assert strict.divergence.expected == was.expected == "[1, 2, 3, 4, 5, 6]"
+        assert len(strict.program.operations) == 2
 
     def test_a_program_that_agrees_is_refused(self):
         with pytest.raises(NotFailing):
