@@ -28,8 +28,8 @@ __all__ = [
     "Unlock",
     "decode",
     "encode",
-    "helpers",
     "program",
+    "tensor_functions",
 ]
 
 Carried = Literal["int64", "int32", "int64-strided", "int32-strided"]
@@ -161,7 +161,7 @@ def program(
         "import torch",
         "from kvgpu import RadixCacheManager",
         "",
-        *helpers(),
+        *tensor_functions(),
         "",
     ]
     if any(getattr(operation, "handle", None) == FOREIGN for operation in operations):
@@ -181,7 +181,7 @@ def program(
     return "\n".join(lines) + "\n"
 
 
-def helpers(*, kept: bool = False) -> list[str]:
+def tensor_functions(*, kept: bool = False) -> list[str]:
     """The functions that the lines of `Operation.python` call.
 
     Args:

@@ -15,7 +15,7 @@ from kvref.divergence import DivergenceKind
 from kvref.export.rehearsal import Rehearsed, Step, rehearse
 from kvref.export.steps import Lines, lines_of
 from kvref.export.text import ManagerName, Style, comment
-from kvref.operations import FOREIGN, helpers
+from kvref.operations import FOREIGN, tensor_functions
 from kvref.promises import Promises
 from kvref.traces.format import DivergenceLine, Trace
 
@@ -30,6 +30,10 @@ _MANAGERS = {
     "kvgpu-radix": ManagerName("kvgpu", "RadixCacheManager"),
     "kvgpu-naive": ManagerName("kvgpu", "NaiveCacheManager"),
 }
+_UNKNOWN = (
+    "# The trace does not say of what class that was, so this imports kvgpu's: put it in its",
+    "# place, and build it in new_manager().",
+)
 _JUNK = "-(2**31) + 7"  # as the bridge has it: no token and no slot of any program
 
 
@@ -51,7 +55,8 @@ def export_manager_trace(trace: Trace, style: Style, manager: ManagerName | None
     inside = divergence is not None and divergence.kind in _INSIDE
     rehearsed = rehearse(trace.program, promises, trace.records, show=inside)
     naive = "kvgpu-naive" if not promises.keeps_prefixes else "kvgpu-radix"
-    manager = manager or _MANAGERS.get(trace.header.target or "") or _MANAGERS[naive]
+    known = manager or _MANAGERS.get(trace.header.target or "")
+    manager = known or _MANAGERS[naive]
     body = list(_body(trace, rehearsed, _Ending(divergence), style))
     lines = [
         '"""Calls on a prefix cache of an LLM engine, and what has to come back from each.',
@@ -61,6 +66,7 @@ def export_manager_trace(trace: Trace, style: Style, manager: ManagerName | None
         '"""',
         "",
         *_about(trace),
+        *([] if known else _UNKNOWN),
         "",
         *(["import pytest"] if style is Style.PYTEST and _raises(body) else []),
         "import torch",
@@ -109,7 +115,7 @@ def _preamble(
     yield "    buffers.append(tensor)"
     yield "    return tensor"
     yield ""
-    yield from helpers(kept=True)
+    yield from tensor_functions(kept=True)
     yield ""
     yield "def overwrite(*results):"
     yield '    """Buffers are the caller\'s, who uses them for something else after the call."""'

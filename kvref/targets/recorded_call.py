@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,10 @@ import torch
 
 from kvref.answers import Answer, Raised, Returned
 from kvref.listener import answer_in_words
-from kvref.operations import Carried, Insert, Operation
+from kvref.operations import Carried, Evict, Insert, Match, Operation
 from kvref.recording.trace_file import Taken
 
-__all__ = ["Copy", "RecordedCall"]
+__all__ = ["Copy", "RecordedCall", "evict_operation", "insert_operation", "match_operation"]
 
 
 class Copy:
@@ -119,3 +120,39 @@ class RecordedCall:
             return Raised(None, [], self._error, "", {})
         value = self._came_back
         return Returned(value.values() if isinstance(value, Copy) else value, self._cached_len)
+
+
+def match_operation(tokens: Copy | None, keywords: dict[str, Any]) -> Match | None:
+    """The operation; None if no trace has words for it."""
+    if tokens is None or tokens.carried is None:
+        return None
+    if not keywords:
+        return Match((), None, tokens.carried)
+    if not _only_a_namespace(keywords):
+        return None
+    return Match((), keywords["namespace"], tokens.carried)
+
+
+def insert_operation(
+    tokens: Copy | None, slots: Copy | None, keywords: dict[str, Any]
+) -> Insert | None:
+    """The operation; None if no trace has words for it."""
+    if tokens is None or tokens.carried is None or slots is None:
+        return None
+    if keywords and not _only_a_namespace(keywords):
+        return None
+    return Insert((), (), keywords.get("namespace"), tokens.carried)
+
+
+def _only_a_namespace(keywords: dict[str, Any]) -> bool:
+    namespace = keywords.get("namespace", 0)
+    return len(keywords) == 1 and (namespace is None or isinstance(namespace, str))
+
+
+def evict_operation(size: Any) -> Evict | None:
+    """The operation; None where JSON has no such number."""
+    if size is None or type(size) is bool:
+        return Evict(size)
+    if type(size) in (int, float) and math.isfinite(size) and abs(size) < 2**63:
+        return Evict(size)
+    return None

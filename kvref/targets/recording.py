@@ -8,7 +8,6 @@ See `docs/recording.md` for what is kept, what is not, and what it costs.
 
 from __future__ import annotations
 
-import math
 import threading
 import weakref
 from pathlib import Path
@@ -19,23 +18,18 @@ import torch
 
 from kvref.configuration import Configuration
 from kvref.manager_machine import MANAGER
-from kvref.operations import (
-    FOREIGN,
-    NOT_A_HANDLE,
-    Evict,
-    HandleRef,
-    Insert,
-    Lock,
-    Match,
-    Operation,
-    Reset,
-    Unlock,
-)
+from kvref.operations import FOREIGN, NOT_A_HANDLE, HandleRef, Lock, Operation, Reset, Unlock
 from kvref.promises import Promises
 from kvref.recording.handles import Handles
 from kvref.recording.log import Counts, TraceLog
 from kvref.refusals import RefusalKind, classify
-from kvref.targets.recorded_call import Copy, RecordedCall
+from kvref.targets.recorded_call import (
+    Copy,
+    RecordedCall,
+    evict_operation,
+    insert_operation,
+    match_operation,
+)
 from kvref.traces.writer import header_of
 
 __all__ = ["RecordingManager"]
@@ -105,12 +99,12 @@ class RecordingManager:
             try:
                 result = self._manager.match_prefix(input_ids, **keywords)
             except BaseException as error:
-                self._raised(error, _match(tokens, keywords), tokens)
+                self._raised(error, match_operation(tokens, keywords), tokens)
                 raise
             try:
                 handle, indices = result
                 cached_len = handle.cached_len
-                operation = _match(tokens, keywords)
+                operation = match_operation(tokens, keywords)
                 slots = self._copy(indices)
                 if operation is None or slots is None:
                     self._log.lose("a match that no operation of a trace is")
@@ -131,14 +125,14 @@ class RecordingManager:
             try:
                 already = self._manager.insert_prefix(input_ids, indices, **keywords)
             except BaseException as error:
-                operation = _insert(tokens, slots, keywords)
+                operation = insert_operation(tokens, slots, keywords)
                 # On a device it may have been refused for what it was and not for what it said.
                 plain = slots is not None and indices.dtype == torch.int32 and indices.is_cpu
                 if not plain and isinstance(error, TypeError | ValueError):
                     operation = None
                 self._raised(error, operation, tokens, slots)
                 raise
-            operation = _insert(tokens, slots, keywords)
+            operation = insert_operation(tokens, slots, keywords)
             self._returned(operation, already, tokens, slots)
         return already
 
@@ -163,9 +157,9 @@ class RecordingManager:
             try:
                 indices = self._manager.evict(size)
             except BaseException as error:
-                self._raised(error, _evict(size))
+                self._raised(error, evict_operation(size))
                 raise
-            self._returned(_evict(size), indices)
+            self._returned(evict_operation(size), indices)
         return indices
 
     def reset(self) -> Any:
@@ -296,37 +290,3 @@ class RecordingManager:
         if reference is None:
             return None
         return Unlock(reference) if unlock else Lock(reference)
-
-
-def _match(tokens: Copy | None, keywords: dict[str, Any]) -> Match | None:
-    """The operation; None if no trace has words for it."""
-    if tokens is None or tokens.carried is None:
-        return None
-    if not keywords:
-        return Match((), None, tokens.carried)
-    if not _only_a_namespace(keywords):
-        return None
-    return Match((), keywords["namespace"], tokens.carried)
-
-
-def _insert(tokens: Copy | None, slots: Copy | None, keywords: dict[str, Any]) -> Insert | None:
-    """The operation; None if no trace has words for it."""
-    if tokens is None or tokens.carried is None or slots is None:
-        return None
-    if keywords and not _only_a_namespace(keywords):
-        return None
-    return Insert((), (), keywords.get("namespace"), tokens.carried)
-
-
-def _only_a_namespace(keywords: dict[str, Any]) -> bool:
-    namespace = keywords.get("namespace", 0)
-    return len(keywords) == 1 and (namespace is None or isinstance(namespace, str))
-
-
-def _evict(size: Any) -> Evict | None:
-    """The operation; None where JSON has no such number."""
-    if size is None or type(size) is bool:
-        return Evict(size)
-    if type(size) in (int, float) and math.isfinite(size) and abs(size) < 2**63:
-        return Evict(size)
-    return None

@@ -340,7 +340,10 @@ class TestNames:
         ],
     )
     def test_the_class_is_that_of_a_target_of_kvgpu(self, target, name):
-        assert name in export(trace_of((), target=target), Style.SCRIPT)
+        text = export(trace_of((), target=target), Style.SCRIPT)
+        assert name in text
+        assert ("put it in its" in text) == (target not in ("kvgpu-radix", "kvgpu-naive"))
+        assert "put it in its" not in export(trace_of(()), Style.SCRIPT, RIGHT)
 
     @pytest.mark.parametrize(
         "text", ["", "a", ":a", "a:", "a:b.c", "a:b()", "a b:c", "a:if", "a..b:c", "a:b\nimport os"]
