@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from kvref.cli import export as export_command
 from kvref.cli import fuzz as fuzz_command
 from kvref.cli import known as known_command
 from kvref.cli import replay as replay_command
@@ -15,6 +16,7 @@ from kvref.cli import show as show_command
 from kvref.cli import shrink as shrink_command
 from kvref.cli import workload as workload_command
 from kvref.cli.options import Isolate, TimeLimit
+from kvref.export.text import Style
 
 __all__ = ["register"]
 
@@ -242,9 +244,35 @@ def show(
     )
 
 
+def export(
+    file: Annotated[Path, typer.Argument(help="A trace.")],
+    out: Annotated[
+        Path | None,
+        typer.Option("-o", "--out", help="Where to.", show_default="the standard output"),
+    ] = None,
+    style: Annotated[
+        Style, typer.Option("--as", help="A pytest module, or plain Python for a bug report.")
+    ] = Style.PYTEST,
+    manager: Annotated[
+        str | None,
+        typer.Option(
+            help="The class to import, module:Class.",
+            show_default="the one of kvgpu that the trace names, or its RadixCacheManager",
+        ),
+    ] = None,
+) -> None:
+    """Make a program of a trace that needs nothing of kvref.
+
+    It asserts all that has to come back, and last what differed: it fails on a manager that fails
+    as recorded, and passes on a right one. Nothing in the trace can become code of its own. Exit
+    status: 0 written, 2 the file cannot be read or written.
+    """
+    raise typer.Exit(export_command.export_file(file, out, style, manager))
+
+
 def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
-    for command in (replay, shrink, show, generate):
+    for command in (replay, shrink, show, export, generate):
         app.command()(command)
     known = typer.Typer(no_args_is_help=True, help="The file of known failures.")
     known.command("add")(known_add)

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kvref.divergence import Divergence, DivergenceKind
+from kvref.export.exporters import EXPORTERS, export
+from kvref.export.text import Style
 from kvref.machine import Bench, Machine, Program
 from kvref.shrink import same_way
-from kvref.traces.format import Record
-from kvref.traces.writer import Recorder, header_of, replace, write_trace
+from kvref.traces.format import Record, Trace
+from kvref.traces.writer import Recorder, divergence_line, header_of, replace, write_trace
 
 __all__ = ["python_of", "record", "write_failure"]
 
@@ -61,16 +63,12 @@ def write_failure(
 ) -> bool:
     """Write one failure, whole or not at all, after running it once more; OSError if it cannot.
 
-    Beside the trace goes the program with the ending .py, for a person to read and run. Returns
-    whether the failure came again; if it did not, the trace has the operations alone.
+    Beside the trace goes what `kvref export --as script` makes of it, with the ending .py; of whole
+    requests, which have no export yet, the operations. Returns whether the failure came again; if
+    it did not, the trace has the operations alone.
     """
     look_every = look_every or bench.look_every
     records = record(bench, program, divergence, look_every)
-    said = "".join(f"# {line}\n" for line in str(divergence).splitlines())
-    judged = target or "a manager without a name"
-    about = f"# Judged was {judged}; this issues the same to the manager of kvgpu.\n"
-    python = python_of(machine, program, records or ())
-    replace(path.with_suffix(".py"), f"{said}{about}{python}".encode())
     header = header_of(
         machine,
         target,
@@ -81,5 +79,13 @@ def write_failure(
         run=run,
         note=note,
     )
+    if machine.name in EXPORTERS:
+        ending = divergence_line(divergence)
+        trace = Trace(header, machine, bench.promises, program, tuple(records or ()), ending)
+        python = export(trace, Style.SCRIPT)
+    else:
+        said = "".join(f"# {line}\n" for line in str(divergence).splitlines())
+        python = f"{said}# The same, issued to kvgpu.\n{python_of(machine, program, records or ())}"
+    replace(path.with_suffix(".py"), python.encode())
     write_trace(path, machine, header, program, records or (), divergence)
     return records is not None

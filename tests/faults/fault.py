@@ -21,11 +21,12 @@ MANAGER_FAULTS: dict[str, Fault] = {}
 
 @dataclass(frozen=True)
 class Fault:
-    """A planted fault. `target` builds the broken manager."""
+    """A planted fault. `target` builds `manager`, the broken class, as the judge wants it."""
 
     name: str
     origin: str
     what: str
+    manager: type
     target: TargetFactory
 
 
@@ -40,7 +41,7 @@ def fault(origin: str) -> Callable[[type], type]:
         assert name not in MANAGER_FAULTS
         what = (broken.__doc__ or "").strip()
         assert what, f"{name} does not say what it breaks"
-        MANAGER_FAULTS[name] = Fault(name, origin, what, radix_factory(manager, what))
+        MANAGER_FAULTS[name] = Fault(name, origin, what, manager, radix_factory(manager, what))
         return broken
 
     return register

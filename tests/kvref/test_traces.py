@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 from kvref.answers import Died, Hung, Malformed, Raised, Returned
 from kvref.configuration import Configuration
 from kvref.divergence import Divergence, DivergenceKind
+from kvref.export.exporters import export
+from kvref.export.text import Style
 from kvref.listener import answer_in_words, expected_in_words
 from kvref.machine import Program
 from kvref.manager_machine import MANAGER, ManagerBench
@@ -215,8 +217,9 @@ class TestWhole:
         # This target does not fail: that is said, and all is written nevertheless.
         assert not write_failure(path, MANAGER, bench, PROGRAM, DIVERGENCE, target="some:target")
         text = path.with_suffix(".py").read_text()
-        assert text.startswith("# victims at operation 10, cache.reset()\n#   expected: [0]\n")
-        assert "# Judged was some:target;" in text
+        assert text == export(read(path), Style.SCRIPT)
+        assert "# The difference: victims, in the last lines.\n#   expected: [0]\n" in text
+        assert "# Recorded on some:target (python" in text
         compile(text, "<program>", "exec")
         trace = read(path)
         assert trace.program == PROGRAM
@@ -227,7 +230,8 @@ class TestWhole:
     def test_a_target_without_a_name(self, path):
         bench = ManagerBench(TargetFactory(OracleTarget), look_every=1)
         write_failure(path, MANAGER, bench, PROGRAM, DIVERGENCE, target=None)
-        assert "# Judged was a manager without a name;" in path.with_suffix(".py").read_text()
+        text = path.with_suffix(".py").read_text()
+        assert "# Recorded on a manager without a name (python" in text
         assert read(path).header.target is None
 
     @pytest.mark.parametrize(
@@ -244,6 +248,7 @@ class TestWhole:
 
 OPERATION = b'{"line":"operation","index":0,"operation":{"do":"reset"}}'
 OUTCOME = b'{"line":"outcome","index":0,"got":"slots []","tree":"0"}'
+GAP = b'{"line":"gap","index":0,"reason":"the queue was full"}'
 DIVERGED = (
     b'{"line":"divergence","kind":"victims","law":"victims","index":0,"expected":"","got":""}'
 )
@@ -265,6 +270,17 @@ class TestWhatIsNotATrace:
     def test_lines_as_they_are_due_are_read(self, path):
         path.write_bytes(b"\n".join([self.head(), OPERATION, OUTCOME, DIVERGED, b""]))
         assert read(path).records == (Record(None, "slots []", "0"),)
+
+    def test_a_gap_ends_a_recording_also_before_its_first_operation(self, path):
+        path.write_bytes(b"\n".join([self.head(), OPERATION, OUTCOME, GAP, b""]))
+        assert read(path).gap == "the queue was full"
+        path.write_bytes(b"\n".join([self.head(), GAP.replace(b"0", b"-1"), b""]))
+        assert (read(path).gap, read(path).records) == ("the queue was full", ())
+        assert "after the gap" in self.refused(path, self.head(), OPERATION, GAP, OUTCOME).reason
+        assert (
+            "index 1, where 0 is due"
+            in self.refused(path, self.head(), OPERATION, GAP.replace(b"0", b"1")).reason
+        )
 
     def head(self, **changes) -> bytes:
         fields = msgspec.json.decode(msgspec.json.encode(header()))
