@@ -53,7 +53,7 @@ function draw(focus) {
   byName("last").disabled = byName("on").disabled = at === steps.length - 1;
   byName("jump").hidden = difference < 0 || at === difference;
   const now = document.querySelector("#chart .now");
-  if (now) now.setAttribute("x", at);
+  if (now) now.setAttribute("x", at + 0.5);
   for (const old of document.querySelectorAll("#operations [aria-current]")) old.removeAttribute("aria-current");
   const button = byName("operations").children[at].firstChild;
   button.setAttribute("aria-current", "step");

@@ -344,7 +344,7 @@ class TestWhatCannotGetOnIt:
         )[0]  # fmt: skip
         fallback = re.search(r"<noscript>(.*?)</noscript>", page, re.DOTALL)[1]
         assert "<pre>step &lt;4&gt;</pre>" in fallback
-        assert "cache.insert_prefix(ids([0, 1]), slots([0, 1]))" in page.split("<details>")[1]
+        assert "cache.insert_prefix(ids([0, 1]), slots([0, 1]))" in page.split("<details open>")[1]
         assert '<div id="app" class="app" hidden>' in page
 
 
