@@ -69,7 +69,8 @@ class Findings:
                 return
         divergence = failure.divergence
         self.found[divergence.kind.value, type(divergence.operation).__name__] += 1
-        stem = f"{safe_name(self.target)}-seed{failure.seed}-run{failure.run}"
+        which = "-requests" if self.machine.name == "requests" else ""
+        stem = f"{safe_name(self.target)}{which}-seed{failure.seed}-run{failure.run}"
         where = self._write(self.out / f"{stem}.jsonl", failure, program)
         way = self._ways.setdefault(same_way(divergence), _Way())
         way.count += 1
@@ -104,8 +105,7 @@ class Findings:
     def _keep_shortest(self, way: _Way, shrunk: Shrunk, failure: Failure, path: Path) -> None:
         size = self.machine.size
         if way.best is not None and size(way.best.program) <= size(shrunk.program):
-            if way.count > 1:
-                self._put(f"  shrunk to {_count(shrunk)}, no shorter than the one above")
+            self._put(f"  shrunk to {_count(shrunk)}, no shorter than the one above")
             return
         previous, way.best = way.path, shrunk
         how = "" if shrunk.finished else " (not finished: kvref shrink goes on)"

@@ -10,6 +10,7 @@ import msgspec
 from kvref.divergence import Divergence
 from kvref.laws import LAWS
 from kvref.page.text import cut
+from kvref.requests.laws import REQUEST_LAWS
 from kvref.traces.format import Trace
 
 __all__ = ["Difference", "Verdict", "facts", "in_step", "verdict"]
@@ -102,7 +103,7 @@ def _difference(divergence: Divergence) -> Difference:
     expected, got = _slots(divergence.expected), _slots(divergence.got)
     return Difference(
         kind=divergence.kind.value,
-        law=LAWS.get(divergence.law, divergence.law),
+        law=(LAWS | REQUEST_LAWS).get(divergence.law, divergence.law),
         index=divergence.index,
         call=cut(divergence.operation.python(divergence.index), 1000),
         expected=cut(divergence.expected, _WORDS),
