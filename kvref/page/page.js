@@ -90,7 +90,7 @@ function drawStep(step) {
     make("li", what, [make("b", "", signs[what] || what), ` ${where}${(words[what] || words.used)(before, after)}`]));
   const more = (step.changed || []).length - changes.length;
   if (more > 0) changes.push(make("li", "", `and ${plural(more, "change")} more`));
-  host.append(changes.length ? make("ul", "changes", changes, { "aria-label": "What changed" }) : make("p", "aside", "Nothing changed."));
+  host.append(changes.length ? make("ul", "changes", changes, { "aria-label": "What changed" }) : make("p", "aside", `Nothing changed in the tree${step.pages ? `; ${plural(step.pages.length, "page")} of the pool changed hands` : ""}.`));
 }
 
 function drawTimeline() {

@@ -8,15 +8,14 @@ from typing import Any
 import msgspec
 
 from kvref.answers import Answer
-from kvref.listener import answer_in_words, expected_in_words
+from kvref.listener import AnyOracle, answer_in_words, expected_in_words
 from kvref.machine import Bench
-from kvref.naive_oracle import NaiveOracle
-from kvref.oracle import Oracle
 from kvref.page.builder import MOST_STEPS, PageBuilder
 from kvref.page.document import document
 from kvref.page.text import cut
 from kvref.page.verdict import Verdict, facts, verdict
 from kvref.replaying import first_difference
+from kvref.requests.executor import RequestAnswer
 from kvref.steps import Step, walk
 from kvref.traces.failures import python_of
 from kvref.traces.format import Record, Trace
@@ -106,11 +105,11 @@ class _Heard:
         self._operation, self._got = operation, None
         self._expected = expected_in_words(operation, expected)
 
-    def answers(self, index: int, answer: Answer) -> None:
+    def answers(self, index: int, answer: Answer | RequestAnswer) -> None:
         self._got = answer_in_words(self._operation, answer)
 
-    def ends(self, index: int, oracle: Oracle | NaiveOracle) -> None:
+    def ends(self, index: int, oracle: AnyOracle) -> None:
         self.records.append(Record(self._expected, self._got))
 
-    def skips(self, index: int, operation: Any, oracle: Oracle | NaiveOracle) -> None:
+    def skips(self, index: int, operation: Any, oracle: AnyOracle) -> None:
         self.records.append(Record())
