@@ -23,6 +23,9 @@ from kvref.page.verdict import Difference, Verdict, in_step
 
 __all__ = ["document"]
 
+_SHORT_PROGRAM = 40
+"""Lines of a program that is in sight at once."""
+
 
 def document(
     data: OnePage,
@@ -102,8 +105,9 @@ def _slots(slots: Sequence[int], alike: set[int], other: Sequence[int], there: s
 def _program(program: str) -> str:
     if not program:
         return ""
+    opened = " open" if program.count("\n") <= _SHORT_PROGRAM else ""
     return (
-        "<details><summary>The program in Python, against the manager of kvgpu</summary>"
+        f"<details{opened}><summary>The program in Python, against the manager of kvgpu</summary>"
         f"<pre>{_text(program)}</pre></details>"
     )
 

@@ -1,7 +1,7 @@
 "use strict";
 // Draws one state of the cache. Whatever comes from the file is set as text, never as markup.
 
-const ROW = 84, SMALLEST = 104, WIDEST = 150, MOST_NODES = 300, MOST_CHIPS = 60, MOST_CELLS = 256;
+const ROW = 84, DENSE = 62, SMALLEST = 104, WIDEST = 150, MOST_NODES = 300, MOST_CHIPS = 24, MOST_CELLS = 256;
 
 // An element with a class, text or children, and attributes.
 function make(name, kind, inside, attributes) {
@@ -106,10 +106,11 @@ function drawTree(host, note, view, data) {
   const named = spaces.some((space) => space !== null), heading = named ? 22 : 0;
   const places = new Map(view.order.map((node, i) => [node.id, i + 1]));
   view.went.forEach((node, i) => gone.has(node.id) && places.set(node.id, i + 1));
+  const row = placed.reduce((rows, place) => Math.max(rows, place.row), 0) < 10 ? ROW : DENSE;
   const seen = new Set();
-  let bottom = 0;
+  let bottom = 0, changed = 0;
   for (const place of placed) {
-    const top = place.row * ROW + (place.space + 1) * heading;
+    const top = place.row * row + (place.space + 1) * heading;
     if (named && !seen.has(place.space)) {
       seen.add(place.space);
       const name = spaces[place.space];
@@ -121,12 +122,15 @@ function drawTree(host, note, view, data) {
     box.style.left = `${place.x}px`;
     box.style.top = `${top}px`;
     box.style.width = `${place.width - 3}px`;
-    box.style.height = `${place.rows * ROW - 4}px`;
+    box.style.height = `${place.rows * row - 4}px`;
     host.append(box);
-    bottom = Math.max(bottom, top + place.rows * ROW);
+    bottom = Math.max(bottom, top + place.rows * row);
+    if (marks.has(place.node.id)) changed = top;
   }
   if (!placed.length) host.append(make("p", "nothing", "Nothing is cached."));
   host.style.height = placed.length ? `${bottom + 14}px` : "auto";
+  // A tree that does not fit is scrolled to what changed.
+  host.scrollTop = changed - host.clientHeight / 2;
   const notes = [];
   if (placed.some((place) => place.width > unit * data.contents[place.node.content].count + 1))
     notes.push("Boxes of few tokens are drawn wider than to scale.");
@@ -146,16 +150,18 @@ function drawNode(place, mark, evicted, cell, places, view, data) {
   if (mark.cached) kinds.push("cached");
   if (Object.keys(mark).length) kinds.push("touched");
   const box = make("div", kinds.join(" "), undefined, { role: "group", tabindex: "0" });
+  const inside = make("div", "inside"); // stays in sight in a box that is higher than the window
+  box.append(inside);
   // The tokens, each over its slot; of many the ends.
   if (whole && slots.length === content.count && place.width - 14 >= cell * content.count) {
     const cells = make("div", "cells");
     content.tokens.forEach((token, i) =>
       cells.append(make("span", (i + 1) % data.page_size ? "" : "page-end", [make("b", "", token, { title: `token ${token}` }), make("small", "", slots[i])])));
-    box.append(cells);
+    inside.append(cells);
   } else {
     const where = (content.slots || []).map(range).join(", ");
-    box.append(make("span", "gist", tokensOf(content), { title: tokensOf(content) }));
-    box.append(make("span", "gist", make("small", "", `${plural(content.count, "token")}, slots ${where}`), { title: where }));
+    inside.append(make("span", "gist", tokensOf(content), { title: tokensOf(content) }));
+    inside.append(make("span", "gist", make("small", "", `${plural(content.count, "token")}, slots ${where}`), { title: where }));
   }
   const meta = make("div", "meta");
   const put = (text, kind) => { meta.append(make("span", kind, text)); said.push(text); };
@@ -177,7 +183,7 @@ function drawNode(place, mark, evicted, cell, places, view, data) {
     else if (theirs < Infinity && ours === Infinity) put("not expected", "sign");
     else if (slots.some((slot) => data.moved.includes(slot))) put(theirs < ours ? "got too early" : "got too late", "sign");
   }
-  box.append(meta);
+  inside.append(meta);
   box.setAttribute("aria-label", said.join(", ") + `, slots ${(content.slots || []).map(range).join(", ")}`);
   const show = (on) => linkPages(slots, on, data);
   box.addEventListener("mouseenter", () => show(true));
@@ -200,7 +206,7 @@ function drawOrder(host, how, view, data) {
     const content = data.contents[node.content];
     const times = data.order === "fifo" ? `created ${node.created}` : `used ${node.recency}`;
     const space = content.namespace === undefined || content.namespace === null ? "" : `${content.namespace} `;
-    const tokens = content.count > 8 ? `[${content.tokens.slice(0, 6).join(", ")}, \u2026]` : tokensOf(content);
+    const tokens = content.count > 8 ? `[${content.tokens.slice(0, 4).join(", ")}, \u2026]` : tokensOf(content);
     host.append(make("li", kind, [make("b", "", first), ` ${space}${tokens} `, make("small", "", times)]));
   };
   const locked = [...view.nodes.values()].filter((node) => node.locks).sort((a, b) => a.recency - b.recency);

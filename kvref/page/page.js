@@ -53,7 +53,7 @@ function draw(focus) {
   byName("last").disabled = byName("on").disabled = at === steps.length - 1;
   byName("jump").hidden = difference < 0 || at === difference;
   const now = document.querySelector("#chart .now");
-  if (now) now.setAttribute("x", at);
+  if (now) now.setAttribute("x", at + 0.5);
   for (const old of document.querySelectorAll("#operations [aria-current]")) old.removeAttribute("aria-current");
   const button = byName("operations").children[at].firstChild;
   button.setAttribute("aria-current", "step");
@@ -90,7 +90,7 @@ function drawStep(step) {
     make("li", what, [make("b", "", signs[what] || what), ` ${where}${(words[what] || words.used)(before, after)}`]));
   const more = (step.changed || []).length - changes.length;
   if (more > 0) changes.push(make("li", "", `and ${plural(more, "change")} more`));
-  host.append(changes.length ? make("ul", "changes", changes, { "aria-label": "What changed" }) : make("p", "aside", "Nothing changed."));
+  host.append(changes.length ? make("ul", "changes", changes, { "aria-label": "What changed" }) : make("p", "aside", `Nothing changed in the tree${step.pages ? `; ${plural(step.pages.length, "page")} of the pool changed hands` : ""}.`));
 }
 
 function drawTimeline() {

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from kvref.divergence import Divergence
+from kvref.divergence import Divergence, DivergenceKind
 from kvref.laws import LAWS
 from kvref.page.text import cut
 from kvref.requests.laws import REQUEST_LAWS
@@ -17,6 +17,12 @@ __all__ = ["Difference", "Verdict", "facts", "in_step", "verdict"]
 
 _WORDS = 20_000
 _MOST_SLOTS = 256
+_OF_SLOTS = {
+    DivergenceKind.MATCH_SLOTS,
+    DivergenceKind.VICTIMS,
+    DivergenceKind.RESET_SLOTS,
+    DivergenceKind.ROW,
+}
 
 
 class Difference(msgspec.Struct, frozen=True):
@@ -100,7 +106,9 @@ def verdict(
 
 
 def _difference(divergence: Divergence) -> Difference:
-    expected, got = _slots(divergence.expected), _slots(divergence.got)
+    of_slots = divergence.kind in _OF_SLOTS
+    expected = _slots(divergence.expected) if of_slots else None
+    got = _slots(divergence.got) if of_slots else None
     return Difference(
         kind=divergence.kind.value,
         law=(LAWS | REQUEST_LAWS).get(divergence.law, divergence.law),

@@ -23,11 +23,16 @@ from kvref.page.show import show
 from kvref.page.text import cut, plain, runs, short
 from kvref.page.verdict import in_step
 from kvref.promises import Promises
+from kvref.requests.configuration import RequestConfiguration
+from kvref.requests.machine import REQUESTS, RequestBench
+from kvref.requests.operations import Begin, Finish, Store
+from kvref.requests.target import RequestTargetFactory
 from kvref.steps import PoolPage, Step, walk
 from kvref.target import TargetFactory
 from kvref.traces.format import Record, Trace
 from kvref.traces.writer import header_of
 from tests.kvref.oracle_target import OracleTarget
+from tests.kvref.requests.wrong_lives import PROMISES, Life
 from tests.kvref.wrong_targets import ForgetsRecency
 
 HOSTILE = '</script><img src=x onerror="document.title=1">\u202e<!--\ud800&amp;'
@@ -42,12 +47,16 @@ def bench_of(target=OracleTarget, **promises) -> ManagerBench:
 
 
 def trace_of(program: Program, target: str = "a:b", divergence=None, **header) -> Trace:
-    head = header_of(MANAGER, target, Promises(), program.configuration, **header)
+    whole = isinstance(program.configuration, RequestConfiguration)
+    machine, promises = (REQUESTS, PROMISES) if whole else (MANAGER, Promises())
+    head = header_of(machine, target, promises, program.configuration, **header)
     records = tuple(Record() for _ in program.operations)
-    return Trace(head, MANAGER, Promises(), program, records, divergence)
+    return Trace(head, machine, promises, program, records, divergence)
 
 
-def page_of(trace: Trace, bench: ManagerBench, name: str = "a.jsonl", **options) -> str:
+def page_of(
+    trace: Trace, bench: ManagerBench | RequestBench, name: str = "a.jsonl", **options
+) -> str:
     return show(trace, bench, target="a:b", name=name, in_plain=repr, **options)[0]
 
 
@@ -193,6 +202,16 @@ class TestTheData:
         assert (page.contents[rest.content].tokens, rest.parent) == (("1", "2"), -1)
         assert (page.contents[ghost.content].tokens, ghost.parent) == (("3",), rest.id)
         assert page.contents[ghost.content].slots == ((7, 7),)
+
+    def test_whole_requests_are_shown_as_well(self):
+        program = Program((Begin((1, 2, 3)), Store(0), Finish(0)), RequestConfiguration())
+        bench = RequestBench(RequestTargetFactory(Life, PROMISES), look_every=1)
+        page = data_of(page_of(trace_of(program), bench))
+        owners = [
+            {page.owners[cell.owner] for cell in pages.values()} for _, pages in added_up(page)
+        ]
+        assert owners == [{"request r0"}, {"request r0"}, {"cached"}]
+        assert page.steps[0].expected == page.steps[0].got == "0 matched, 3 more slots"
 
     def test_a_page_of_the_pool_that_a_request_owns_has_that_owner(self):
         step = Step(
@@ -344,7 +363,7 @@ class TestWhatCannotGetOnIt:
         )[0]  # fmt: skip
         fallback = re.search(r"<noscript>(.*?)</noscript>", page, re.DOTALL)[1]
         assert "<pre>step &lt;4&gt;</pre>" in fallback
-        assert "cache.insert_prefix(ids([0, 1]), slots([0, 1]))" in page.split("<details>")[1]
+        assert "cache.insert_prefix(ids([0, 1]), slots([0, 1]))" in page.split("<details open>")[1]
         assert '<div id="app" class="app" hidden>' in page
 
 
