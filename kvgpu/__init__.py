@@ -11,14 +11,21 @@ from kvgpu.errors import (
     InvalidType,
     InvalidValue,
     KVCacheError,
+    LedgerError,
+    NoRoom,
     NotEvictable,
     OutOfPages,
+    RequestEnded,
     StaleHandle,
+    TooManyRequests,
     UnbalancedUnlock,
 )
 from kvgpu.mha_pool import MHAKVCache, TPInfo
 from kvgpu.naive_manager import NaiveCacheManager
+from kvgpu.page_table import PageTable, StepInput
 from kvgpu.radix_manager import RadixCacheHandle, RadixCacheManager
+from kvgpu.request import Request, RequestState
+from kvgpu.requests import RequestManager
 
 __all__ = [
     "BaseCacheHandle",
@@ -33,15 +40,24 @@ __all__ = [
     "InvalidValue",
     "KVCacheError",
     "KVCacheLayout",
+    "LedgerError",
     "MHAKVCache",
     "NaiveCacheManager",
+    "NoRoom",
     "NotEvictable",
     "OutOfPages",
     "PageAllocator",
+    "PageTable",
     "RadixCacheHandle",
     "RadixCacheManager",
+    "Request",
+    "RequestEnded",
+    "RequestManager",
+    "RequestState",
     "SizeInfo",
     "StaleHandle",
+    "StepInput",
     "TPInfo",
+    "TooManyRequests",
     "UnbalancedUnlock",
 ]

@@ -16,6 +16,9 @@ __all__ = ["require_slots"]
 
 _Complaint = tuple[int, str]
 
+_ALL_SLOTS = 2**31
+"""Slots are int32."""
+
 
 def require_slots(
     slots: IntArray,
@@ -37,12 +40,43 @@ def require_slots(
     Raises:
         InvalidValue: naming the first bad position and the slot there.
     """
+    if _all_well(slots, own, page_size, num_slots, held):
+        return
     already_len = len(own)
     complaints = _of_fresh(slots[already_len:], already_len, page_size, num_slots, held)
     complaints += _of_prefix(slots, own, page_size, held)
     if complaints:
         position, expected = min(complaints, key=itemgetter(0))
         raise InvalidValue("indices", f"slot {slots[position]} at position {position}", expected)
+
+
+def _all_well(
+    slots: IntArray, own: IntArray, page_size: int, num_slots: int | None, held: AbstractSet[int]
+) -> bool:
+    """Whether there is surely nothing to complain of, in as few steps as that takes.
+
+    That is the rule, and most inserts are short: what costs is the number of calls into numpy.
+    False says nothing: it may be a duplicate, which is allowed.
+    """
+    already_len = len(own)
+    if slots[:already_len].tobytes() != own.tobytes():
+        return False
+    fresh = slots[already_len:]
+    if len(fresh) == 0:
+        return True
+    pages = fresh[::page_size] // page_size
+    if page_size > 1:
+        whole = pages[:, None] * page_size + np.arange(page_size, dtype=np.int32)
+        if whole.tobytes() != fresh.tobytes():
+            return False
+    # Of whole pages, all slots are within if the ends are. Above, the last page may have overflown
+    # an int32; here nothing can.
+    lowest, highest = int(np.minimum.reduce(pages)), int(np.maximum.reduce(pages))
+    limit = _ALL_SLOTS if num_slots is None else min(num_slots, _ALL_SLOTS)
+    if lowest < 0 or (highest + 1) * page_size > limit:
+        return False
+    distinct = set(pages.tolist())
+    return len(distinct) == len(pages) and held.isdisjoint(distinct)
 
 
 def _first(mask: npt.NDArray[np.bool_], offset: int, expected: str) -> list[_Complaint]:
@@ -99,7 +133,7 @@ def _of_prefix(
     pages = slots // page_size
     of_cache = foreign & _members(pages[:already_len], held)
     # Handed over further on, such a page would be the cache's and the caller's at once.
-    given = foreign & np.isin(pages[:already_len], pages[already_len:])
+    given = foreign & _members(pages[:already_len], set(pages[already_len:].tolist()))
     return [
         *_first(of_cache, 0, "the cache's own slot there, or one that the cache holds nowhere"),
         *_first(given, 0, "a duplicate whose page is not handed over further on"),

@@ -49,6 +49,12 @@ class PageAllocator:
         """How many pages an allocate could give now."""
         return self._num_free
 
+    @property
+    def free_pages(self) -> IntArray:
+        """Which pages are free: `[num_free_pages]`, int32, in no promised order, a new array."""
+        with self._mutex:
+            return self._stack[: self._num_free].copy()
+
     def allocate(self, num_pages: int) -> IntArray:
         """Take pages, all or nothing.
 
@@ -84,13 +90,53 @@ class PageAllocator:
         """
         numbers = _page_numbers(pages, self.num_pages)
         with self._mutex:
-            free_already = self._is_free[numbers]
-            if free_already.any():
-                raise _bad_page(numbers, int(free_already.argmax()), "free already")
-            end = self._num_free + len(numbers)
-            self._stack[self._num_free : end] = numbers
+            end = self._put_above(numbers)
             self._is_free[numbers] = True
             self._num_free = end
+
+    def exchange(
+        self, pages: Iterable[int] | npt.NDArray[Any] | torch.Tensor, num_pages: int
+    ) -> IntArray:
+        """Give `pages` back and take `num_pages`, in one step, all or nothing.
+
+        So an eviction and the allocation that it serves fail together or not at all.
+
+        Args:
+            pages: as for `free`. They may be among those that are taken.
+            num_pages: as for `allocate`.
+
+        Returns:
+            As `allocate`.
+
+        Raises:
+            InvalidType, InvalidValue: as `free` and `allocate`.
+            OutOfPages: more than are free with `pages` among them.
+        """
+        require_size("num_pages", num_pages, minimum=0)
+        numbers = _page_numbers(pages, self.num_pages)
+        with self._mutex:
+            end = self._put_above(numbers)
+            rest = end - num_pages
+            if rest < 0:
+                raise OutOfPages(num_pages, end)
+            taken = self._stack[rest:end][::-1].copy()
+            self._is_free[numbers] = True
+            self._is_free[taken] = False
+            self._num_free = rest
+        return taken
+
+    def _put_above(self, numbers: npt.NDArray[np.int64]) -> int:
+        """Write pages in use above the free ones, where they do not count yet.
+
+        Returns:
+            The number of free pages once they do.
+        """
+        free_already = self._is_free[numbers]
+        if free_already.any():
+            raise _bad_page(numbers, int(free_already.argmax()), "free already")
+        end = self._num_free + len(numbers)
+        self._stack[self._num_free : end] = numbers
+        return end
 
 
 def _page_numbers(pages: Any, num_pages: int) -> npt.NDArray[np.int64]:

@@ -91,6 +91,16 @@ class BaseKVCache(ABC):
     def num_layers(self) -> int:
         """Layers of the transformer that this cache serves."""
 
+    @property
+    @abstractmethod
+    def num_pages(self) -> int:
+        """Pages of each layer, of K and of V."""
+
+    @property
+    @abstractmethod
+    def page_size(self) -> int:
+        """Slots a page."""
+
 
 class BaseCacheManager(ABC):
     """Decides which slots hold the K and V of which prefix.

@@ -6,6 +6,12 @@ The numbers of a refusal are fields of the error, so that a scheduler can act on
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kvgpu.request import RequestState
+
 __all__ = [
     "CacheInUse",
     "EvictionUnsupported",
@@ -15,9 +21,13 @@ __all__ = [
     "InvalidType",
     "InvalidValue",
     "KVCacheError",
+    "LedgerError",
+    "NoRoom",
     "NotEvictable",
     "OutOfPages",
+    "RequestEnded",
     "StaleHandle",
+    "TooManyRequests",
     "UnbalancedUnlock",
 ]
 
@@ -114,6 +124,33 @@ class OutOfPages(KVCacheError, RuntimeError):
         super().__init__(f"num_pages: {needed} pages asked for, {free} free")
 
 
+class NoRoom(OutOfPages):
+    """A request needs more pages than are free or evictable. Fields, in pages: `needed`, `free`,
+    `evictable` (what could be evicted for this request: its own matched prefix is not counted).
+    """
+
+    def __init__(self, needed: int, free: int, evictable: int) -> None:
+        super().__init__(needed, free)
+        self.evictable = evictable
+        self.args = (f"{needed} pages needed, {free} free and {evictable} evictable",)
+
+
+class TooManyRequests(KVCacheError, RuntimeError):
+    """Every row of the page table is taken. Field: `running`, the number of requests."""
+
+    def __init__(self, running: int) -> None:
+        self.running = running
+        super().__init__(f"max_requests: {running} requests run already")
+
+
+class RequestEnded(KVCacheError, RuntimeError):
+    """The request has ended and owns nothing any more. Field: `state`, how it ended."""
+
+    def __init__(self, state: RequestState) -> None:
+        self.state = state
+        super().__init__(f"the request has ended: {state.name.lower()}")
+
+
 class IntegrityError(KVCacheError, RuntimeError):
     """A damaged cache. Fields: `damage` (its kind, a stable name), `path` (of the node)."""
 
@@ -121,3 +158,17 @@ class IntegrityError(KVCacheError, RuntimeError):
         self.damage = damage
         self.path = path
         super().__init__(f"{damage} at {path}: {details}")
+
+
+class LedgerError(KVCacheError, RuntimeError):
+    """Pages, rows or locks that are not where they belong.
+
+    Fields: `damage` (its kind, a stable name), `pages` (their numbers, where pages are
+    concerned), `details` (in words; they name the owners).
+    """
+
+    def __init__(self, damage: str, pages: Sequence[int], details: str) -> None:
+        self.damage = damage
+        self.pages = tuple(pages)
+        self.details = details
+        super().__init__(f"{damage}: {details}")

@@ -40,6 +40,8 @@ OFFERED_WRONGLY = "offered-wrongly"
 EVICTION_ORDER = "eviction-order"
 HELD_PAGES_WRONG = "held-pages-wrong"
 
+_NUMBERS = ("end", "ref_count", "own_locks", "recency", "created")
+_INTS = frozenset({int})
 _SHOWN_TOKENS = 8
 _SHOWN_NODES = 12
 
@@ -117,9 +119,11 @@ class _Inspection:
             self.fail(MALFORMED_NODE, node, "pages are not a 1-D array")
         if not isinstance(node.children, dict):
             self.fail(MALFORMED_NODE, node, f"children are a {type(node.children).__name__}")
-        for name in ("end", "ref_count", "own_locks", "recency", "created"):
-            if not isinstance(getattr(node, name), int):
-                self.fail(MALFORMED_NODE, node, f"{name} is no int")
+        numbers = (node.end, node.ref_count, node.own_locks, node.recency, node.created)
+        if not set(map(type, numbers)) <= _INTS:
+            for name, number in zip(_NUMBERS, numbers, strict=True):
+                if not isinstance(number, int):
+                    self.fail(MALFORMED_NODE, node, f"{name} is no int")
 
     def check_node(self, node: Node) -> None:
         """What a node says of itself, and how it fits the one above."""
@@ -174,10 +178,12 @@ class _Inspection:
         if self.core.num_slots is not None:
             outside |= pages >= self.core.num_slots // self.core.page_size
         self.fail_of_page(SLOT_OUT_OF_RANGE, pages, outside)
-        again = np.ones(len(pages), dtype=np.bool_)
-        again[np.unique(pages, return_index=True)[1]] = False
-        self.fail_of_page(SLOT_HELD_TWICE, pages, again)
-        if self.core.held is not None and self.core.held != set(pages.tolist()):
+        distinct = set(pages.tolist())
+        if len(distinct) < len(pages):
+            again = np.ones(len(pages), dtype=np.bool_)
+            again[np.unique(pages, return_index=True)[1]] = False
+            self.fail_of_page(SLOT_HELD_TWICE, pages, again)
+        if self.core.held is not None and self.core.held != distinct:
             raise IntegrityError(HELD_PAGES_WRONG, "root", "not the pages of the nodes")
 
     def fail_of_page(

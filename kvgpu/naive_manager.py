@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -18,8 +20,17 @@ from kvgpu._arguments import (
 )
 from kvgpu.base import BaseCacheHandle, BaseCacheManager, SizeInfo
 from kvgpu.errors import EvictionUnsupported
+from kvgpu.radix_node import (
+    NO_PAGES,
+    TOKEN_BYTES,
+    EvictPlan,
+    InsertPlan,
+    IntArray,
+    MatchPlan,
+    Node,
+)
 
-__all__ = ["NaiveCacheHandle", "NaiveCacheManager"]
+__all__ = ["NaiveCacheHandle", "NaiveCacheManager", "NaiveCore"]
 
 _CPU = torch.device("cpu")
 
@@ -30,6 +41,73 @@ class NaiveCacheHandle(BaseCacheHandle):
 
 
 _EMPTY_HANDLE = NaiveCacheHandle(0)
+
+
+class NaiveCore:
+    """The host core of what caches nothing: every plan is empty, and to act on it does nothing.
+
+    An insert takes nothing over and says so as the manager does: all of it was there already,
+    though no node ends it.
+    """
+
+    num_slots: int | None = None
+    evictable_size = 0
+    protected_size = 0
+
+    def __init__(self, page_size: int) -> None:
+        self.page_size = page_size
+
+    def plan_match(self, namespace: str | None, data: bytes) -> MatchPlan:
+        """Find nothing."""
+        return MatchPlan([], None, NO_PAGES)
+
+    def apply_match(self, plan: MatchPlan) -> None:
+        """Do nothing."""
+
+    def unlocked_size(self, plan: MatchPlan) -> int:
+        """Nothing was matched."""
+        return 0
+
+    def plan_insert(self, namespace: str | None, data: bytes, slots: IntArray) -> InsertPlan:
+        """Take nothing over."""
+        return InsertPlan([], None, None, None, len(data) // TOKEN_BYTES)
+
+    def apply_insert(self, plan: InsertPlan) -> None:
+        """Do nothing."""
+
+    def pages_from(self, path: Sequence[Node], start: int) -> IntArray:
+        """No page is the cache's."""
+        return NO_PAGES
+
+    def lock_path(self, node: Node) -> None:
+        """Do nothing: there is no node to be called with."""
+
+    def unlock_path(self, node: Node) -> None:
+        """Do nothing: there is no node to be called with."""
+
+    def plan_evict(self, size: int, keeping: MatchPlan | None = None) -> EvictPlan:
+        """Choose nothing.
+
+        Raises:
+            EvictionUnsupported: any size above 0.
+        """
+        if size:
+            raise EvictionUnsupported(size)
+        return EvictPlan([], NO_PAGES)
+
+    def apply_evict(self, plan: EvictPlan) -> None:
+        """Do nothing."""
+
+    def plan_reset(self) -> EvictPlan:
+        """Choose nothing."""
+        return EvictPlan([], NO_PAGES)
+
+    def apply_reset(self, plan: EvictPlan) -> None:
+        """Do nothing."""
+
+    def nodes(self) -> Sequence[Node]:
+        """None."""
+        return ()
 
 
 class NaiveCacheManager(BaseCacheManager):
@@ -50,6 +128,9 @@ class NaiveCacheManager(BaseCacheManager):
         self.device = self._empty.device
         self.page_size = page_size
         self._index_devices = (_CPU, self.device)
+        # Its own operations touch nothing that would want the mutex; the requests' do.
+        self.mutex = threading.Lock()
+        self.core = NaiveCore(page_size)
 
     def match_prefix(
         self, input_ids: torch.Tensor, *, namespace: str | None = None
@@ -89,8 +170,7 @@ class NaiveCacheManager(BaseCacheManager):
             InvalidType, InvalidValue: as in the base.
             EvictionUnsupported: any size above 0.
         """
-        if require_size("size", size, minimum=0):
-            raise EvictionUnsupported(size)
+        self.core.plan_evict(require_size("size", size, minimum=0))
         return self._empty
 
     def reset(self) -> torch.Tensor:

@@ -107,42 +107,67 @@ class RadixCore(RadixTree):
 
     # Evict and reset
 
-    def plan_evict(self, size: int) -> EvictPlan:
+    def plan_evict(self, size: int, keeping: MatchPlan | None = None) -> EvictPlan:
         """Choose what goes for `size` slots, `size >= 0`.
 
-        Raises:
-            NotEvictable: more than the evictable size.
-        """
-        if size > self.evictable_size:
-            raise NotEvictable(size, self.evictable_size)
-        victims = self.choose_victims(size)
-        return EvictPlan(victims, self.slots_of([node.pages for node in victims]))
+        Args:
+            size: in slots.
+            keeping: a match that will be applied, and locked, before this plan is. What goes is
+                what an evict would take then; so a match, its lock and the evict that makes
+                room for the rest are planned together, and refused without a trace.
 
-    def choose_victims(self, size: int) -> list[Node]:
+        Raises:
+            NotEvictable: more than the evictable size, or than what it will be by then.
+        """
+        evictable = self.evictable_size
+        if keeping is not None:
+            evictable -= self.unlocked_size(keeping)
+        if size > evictable:
+            raise NotEvictable(size, evictable)
+        victims = self.choose_victims(size, keeping)
+        return EvictPlan(victims, self.slots_of([_left(node, keeping) for node in victims]))
+
+    def unlocked_size(self, plan: MatchPlan) -> int:
+        """How many slots of a matched prefix are evictable as long as nobody locks it."""
+        cut = plan.cut
+        # A lock covers a whole path from the root, so what no lock covers is the end of this one.
+        locked_len = 0
+        for node in reversed(plan.path):
+            covered = cut.node if cut is not None and node is cut.upper else node
+            if covered.ref_count:
+                locked_len = node.end
+                break
+        return len(plan.slots) - locked_len
+
+    def choose_victims(self, size: int, keeping: MatchPlan | None = None) -> list[Node]:
         """The leaves to take one after the other, parents that become leaves on the way too.
 
         The tree stays as it is meanwhile: a heap holds the parents that would be leaves by
-        then, and each step takes the lesser of its top and of the next of `leaves`.
+        then, and each step takes the lesser of its top and of the next of `leaves`. What
+        `keeping` matched is passed over.
         """
+        kept = set(keeping.path) if keeping is not None else ()
         victims: list[Node] = []
         children_gone: dict[Node, int] = {}
         bared: list[tuple[int, Node]] = []  # no two share a time, so nodes are never compared
-        listed = iter(self.leaves.items())
-        head = next(listed, None)
+        times = iter(self.leaves)  # its items would be looked up one by one in Python
+        head = next(times, None)
         freed = 0
         while freed < size:
-            if bared and (head is None or bared[0][0] < head[0]):
+            if bared and (head is None or bared[0][0] < head):
                 node = heapq.heappop(bared)[1]
             else:
                 assert head is not None
-                node = head[1]
-                head = next(listed, None)
+                node = self.leaves[head]
+                head = next(times, None)
+                if node in kept:
+                    continue
             victims.append(node)
-            freed += len(node.pages) * self.page_size
+            freed += len(_left(node, keeping)) * self.page_size
             parent = node.parent
             assert parent is not None
-            if parent.parent is None or parent.ref_count:
-                continue  # a root, or locked
+            if parent.parent is None or parent.ref_count or parent in kept:
+                continue  # a root, or locked by then
             gone = children_gone[parent] = children_gone.get(parent, 0) + 1
             if gone == len(parent.children):
                 heapq.heappush(bared, (self.order_time(parent), parent))
@@ -174,3 +199,9 @@ class RadixCore(RadixTree):
         self.evictable_size = 0
         if self.held is not None:
             self.held.clear()
+
+
+def _left(node: Node, keeping: MatchPlan | None) -> IntArray:
+    """The pages of a node once `keeping` was applied: a cut leaves it the lower half."""
+    cut = keeping.cut if keeping is not None else None
+    return cut.lower_pages if cut is not None and cut.node is node else node.pages

@@ -125,7 +125,7 @@ class RadixCacheManager(BaseCacheManager):
         require_namespace(namespace)
         data = token_bytes(input_ids, self.page_size)
         # Outside the mutex: from a GPU, this waits. On the CPU, a call less into torch.
-        slots = (indices if indices.device == _CPU else indices.cpu()).numpy()
+        slots = (indices if indices.is_cpu else indices.cpu()).numpy()
         with self.mutex:
             plan = self.core.plan_insert(namespace, data, slots)
             self.core.apply_insert(plan)

@@ -162,6 +162,11 @@ class InsertPlan:
     leaf: Node | None
     already_len: int
 
+    @property
+    def node(self) -> Node | None:
+        """The node that will end the prefix, as a match of it would. None: the prefix is empty."""
+        return self.leaf or (self.path[-1] if self.path else None)
+
 
 @dataclass(slots=True)
 class EvictPlan:

@@ -5,7 +5,7 @@ Each method is one small step that leaves the tree whole. `RadixCore` puts them 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from sortedcontainers import SortedDict
@@ -98,6 +98,36 @@ class RadixTree:
         if walk.partial is not None:
             runs.append(walk.partial.pages[: walk.shared])
         return runs
+
+    def nodes(self) -> Iterator[Node]:
+        """Every node, roots left out, parents first; the tree must not change meanwhile."""
+        waiting: list[Node] = list(self.roots.values())
+        while waiting:
+            children = waiting.pop().children.values()
+            yield from children
+            waiting.extend(children)
+
+    def pages_from(self, path: Sequence[Node], start: int) -> IntArray:
+        """The pages of a prefix from token `start` on.
+
+        Args:
+            path: the nodes from the root to the end of the prefix; also with an upper half that
+                is not in the tree yet.
+            start: in tokens, whole pages.
+
+        Returns:
+            `[(end - start) / page_size]`, int32, a new array, or a shared empty one.
+        """
+        runs: list[IntArray] = []
+        # From the end: a long path whose last node alone is asked for costs no more than that.
+        for node in reversed(path):
+            if node.end <= start:
+                break
+            runs.append(node.pages)
+        if not runs:
+            return NO_PAGES
+        pages = np.concatenate(runs[::-1])
+        return pages[len(pages) - (path[-1].end - start) // self.page_size :]
 
     def slots_of(self, runs: Sequence[IntArray]) -> IntArray:
         """The slots of some runs of pages, in order: a new array that is the caller's."""

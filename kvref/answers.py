@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
-from kvref.refusals import BUILTIN, RefusalKind, classify
+from kvref.refusals import BUILTIN, Refusal, RefusalKind, classify
 
-__all__ = ["Answer", "Died", "Hung", "Malformed", "Raised", "Returned", "from_exception", "words"]
+__all__ = [
+    "Answer",
+    "Died",
+    "Hung",
+    "Malformed",
+    "Raised",
+    "Returned",
+    "from_exception",
+    "short",
+    "words",
+]
 
-_FIELDS = ("needed", "evictable", "protected_size", "cached_len")
+_BUILTINS = frozenset(BUILTIN.values())
+_FIELDS = ("needed", "evictable", "protected_size", "cached_len", "free", "running")
 
 
 class Returned(msgspec.Struct, frozen=True, tag=True):
@@ -45,6 +56,16 @@ class Raised(msgspec.Struct, frozen=True, tag=True):
     def __str__(self) -> str:
         return f"{self.error}: {self.message}"
 
+    def announces(self, refusal: Refusal, how: Literal["named", "builtin", "any"]) -> bool:
+        """Whether this is the refusal, as exactly as `Promises.refusal_errors` says."""
+        if how == "any":
+            return True
+        if BUILTIN[refusal.kind].__name__ not in self.builtins:
+            return False
+        return how == "builtin" or (
+            self.kind is refusal.kind and refusal.fields.items() <= self.fields.items()
+        )
+
 
 class Hung(msgspec.Struct, frozen=True, tag=True):
     """No answer within the time limit, in seconds."""
@@ -70,14 +91,17 @@ def words(how: Callable[[Any], str], value: object) -> str:
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
+def short(value: object) -> str:
+    """What something is that should have been something else."""
+    return f"a {type(value).__name__}: {words(repr, value)[:200]}"
+
+
 def from_exception(error: BaseException) -> Raised:
     """The exception as an answer."""
     fields = {name: value for name, value in vars(error).items() if name in _FIELDS}
     return Raised(
         kind=classify(error),
-        builtins=sorted(
-            {base.__name__ for base in set(BUILTIN.values()) if isinstance(error, base)}
-        ),
+        builtins=sorted([base.__name__ for base in _BUILTINS if isinstance(error, base)]),
         error=type(error).__name__,
         message=words(str, error)[:500],
         fields={name: value for name, value in fields.items() if isinstance(value, int)},

@@ -8,7 +8,9 @@ is a draw from one `Random`: the same seed and the same target give the same pro
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from itertools import product
 from random import Random
 from typing import TypeVar
 
@@ -47,6 +49,8 @@ _WEIGHTS = {
 def draw_configuration(random: Random, promises: Promises) -> Configuration:
     """A configuration that the target can be built with: mostly small, sometimes large."""
     sizes = promises.page_sizes or (1, 1, 1, 2, 2, 3, 4, 5, 16)
+    # A large one costs half as much again an operation, and earns it: with 4 in 100 the planted
+    # faults that are hardest to find take 15 % more operations.
     large = random.random() < 0.1
     policies: tuple[Policy, ...] = promises.policies
     return Configuration(
@@ -65,11 +69,12 @@ class Composer:
     """
 
     def __init__(self, random: Random, judge: Judge) -> None:
-        self._random = random
+        self._draw = random.random
         self._judge = judge
         self._configuration = configuration = judge.configuration
         pages = judge.configuration.num_pages
-        self.length = random.randint(20, 120) if pages < 50 else random.randint(200, 500)
+        # Shorter ones cost more an operation, for what each run looks at, and find no more.
+        self.length = random.randint(40, 160) if pages < 50 else random.randint(200, 500)
         # Pages of a sequence. Long ones cost time and find nothing that short ones do not.
         longest = max(3, min(pages // 2, 24, 48 // judge.configuration.page_size))
         self._reach = random.randint(2, longest)
@@ -78,53 +83,61 @@ class Composer:
         self._letters = tuple(random.choices(alphabet, k=4 * self._reach * configuration.page_size))
         spaces = random.choice(_NAMESPACES)
         self._namespaces = spaces if judge.promises.namespaces else (None,)
-        self._carried: tuple[Carried, ...] = ("int64", "int64", "int64-strided")
+        carried: tuple[Carried, ...] = ("int64", "int64", "int64-strided")
         if max(map(abs, alphabet)) < 2**31:
-            self._carried += ("int32", "int32-strided")
-        self._sequences: list[tuple[int, ...]] = [()]
+            carried += ("int32", "int32-strided")
+        # One draw for both: where a sequence goes, and how it travels.
+        self._ways = tuple(product(self._namespaces, carried))
+        self._sequences: deque[tuple[int, ...]] = deque([()], maxlen=12)
         self._matches: list[int] = []
         self._queued: list[Operation] = []
         # Swarm testing: each program leaves some rules out and overdoes others.
         self._rules: list[Callable[[], Operation]] = []  # each as often as its weight says
         for name, weight in _WEIGHTS.items():
             always = name in ("insert", "match", "match_and_lock")
-            share = weight * random.choice((1, 1, 3) if always else (0, 1, 1, 3))
+            share = weight * self._choice((1, 1, 3) if always else (0, 1, 1, 3))
             self._rules += [getattr(self, f"_{name}")] * share
 
     def program(self) -> Iterator[Operation]:
         """Operations, each to be applied at once; `drain` makes the end of the run."""
-        while len(self._judge.operations) < self.length or self._queued:
-            yield self._queued.pop() if self._queued else self._choice(self._rules)()
+        operations, queued, rules, draw = (
+            self._judge.operations, self._queued, self._rules, self._draw,
+        )  # fmt: skip
+        while len(operations) < self.length or queued:
+            yield queued.pop() if queued else rules[int(draw() * len(rules))]()
 
     # Cheaper than `Random.randrange` and `choice`, and exact enough for choosing among a few.
 
     def _below(self, limit: int) -> int:
         """From 0 to `limit` - 1."""
-        return int(self._random.random() * limit)
+        return int(self._draw() * limit)
 
     def _choice(self, options: Sequence[_T]) -> _T:
-        return options[int(self._random.random() * len(options))]
+        return options[int(self._draw() * len(options))]
 
     # ------------------------------------------------------------------------- sequences
 
     def _tokens(self) -> tuple[int, ...]:
         """A new sequence: mostly an earlier one, cut near a page boundary and extended."""
-        random, size = self._random, self._configuration.page_size
-        earlier = self._choice(self._sequences[-12:])
-        kept = len(earlier) if random.random() < 0.5 else self._below(len(earlier) + 1)
-        if random.random() < 0.5:
-            kept -= kept % size
-        added = self._below(self._reach + 1) * size + self._choice((0, 0, 0, 1, size - 1))
-        if random.random() < 0.3:
-            added = 0
-        start = self._below(len(self._letters) - added)
-        tail = self._letters[start : start + added]
-        tokens = (earlier[:kept] + tail)[: self._reach * 2 * size]
+        draw, size = self._draw, self._configuration.page_size
+        tokens = self._choice(self._sequences)
+        if draw() < 0.5:
+            tokens = tokens[: int(draw() * (len(tokens) + 1))]
+        if size > 1 and draw() < 0.5:
+            tokens = tokens[: len(tokens) - len(tokens) % size]
+        if draw() >= 0.3:
+            added = int(draw() * (self._reach + 1)) * size
+            part = draw()  # of a page on top: mostly none
+            if part < 0.4:
+                added += 1 if part < 0.2 else size - 1
+            start = int(draw() * (len(self._letters) - added))
+            tokens += self._letters[start : start + added]
+            tokens = tokens[: self._reach * 2 * size]
         self._sequences.append(tokens)
         return tokens
 
     def _known(self) -> tuple[int, ...]:
-        return self._choice(self._sequences[-12:])
+        return self._choice(self._sequences)
 
     def _namespace(self) -> str | None:
         return self._choice(self._namespaces)
@@ -132,27 +145,25 @@ class Composer:
     # ----------------------------------------------------------------------------- rules
 
     def _match(self) -> Match:
-        random = self._random
-        tokens = self._known() if random.random() < 0.6 else self._tokens()
+        tokens = self._known() if self._draw() < 0.6 else self._tokens()
         self._matches.append(len(self._judge.operations))
-        return Match(tokens, self._namespace(), self._choice(self._carried))
+        return Match(tokens, *self._choice(self._ways))
 
     def _match_and_lock(self) -> Match:
         match = self._match()
         self._queued.append(Lock(self._matches[-1]))
         return match
 
-    def _insert(self, reuse: float = 1.0) -> Insert:
-        random = self._random
-        namespace = self._namespace()
+    def _insert(self, reuse: Callable[[], bool] | None = None) -> Insert:
+        namespace, carried = self._choice(self._ways)
         tokens, slots = slots_for(
-            self._judge.oracle, self._configuration, self._tokens(), namespace,
-            self._below, lambda: random.random() < reuse,
-        )  # fmt: skip
-        return Insert(tokens, slots, namespace, self._choice(self._carried))
+            self._judge.oracle, self._configuration, self._tokens(), namespace, self._below, reuse
+        )
+        return Insert(tokens, slots, namespace, carried)
 
     def _insert_duplicate(self) -> Insert:
-        return self._insert(reuse=0.5 if self._random.random() < 0.5 else 0.0)
+        share, draw = self._choice((0.0, 0.5)), self._draw
+        return self._insert(lambda: draw() < share)
 
     def _lock_earlier(self) -> Operation:
         """May be stale: the match was held over whatever came since."""
@@ -196,7 +207,8 @@ class Composer:
     def _wrong_slots(self) -> Insert:
         """In checked mode: one page of the slots is not what the cache can take."""
         size = self._configuration.page_size
-        right = self._insert(reuse=0.7)
+        draw = self._draw
+        right = self._insert(lambda: draw() < 0.7)
         pages = len(right.slots) // size
         if not self._configuration.checked or pages == 0:
             return right
@@ -222,8 +234,8 @@ class Composer:
 
 def drain(judge: Judge) -> Iterator[Operation]:
     """The end of any run: all locks given back, then everything evicted."""
-    while locked := judge.outstanding():
-        yield Unlock(locked[0])
+    for match in judge.outstanding():
+        yield Unlock(match)
     yield Evict(judge.oracle.evictable_size)
 
 
@@ -237,21 +249,18 @@ def fresh_pages(
 
     `below(n)` draws from 0 .. n - 1.
     """
-    total, size = configuration.num_pages, configuration.page_size
     if wanted == 0:
         return []
-    page, stride = below(total), below(total) + 1
-    while math.gcd(stride, total) > 1:
-        stride += 1
     held = oracle.held
-    found: list[int] = []
-    for _ in range(total):
-        if page * size not in held:
-            found.append(page * size)
-            if len(found) == wanted:
-                break
-        page = (page + stride) % total
-    return found
+    firsts = range(0, configuration.num_slots, configuration.page_size)
+    free = [first for first in firsts if first not in held]
+    count = len(free)
+    if count == 0:
+        return []
+    at, stride = below(count), below(count) + 1
+    while math.gcd(stride, count) > 1:
+        stride += 1
+    return [free[(at + i * stride) % count] for i in range(min(wanted, count))]
 
 
 def slots_for(
@@ -260,19 +269,19 @@ def slots_for(
     tokens: Sequence[int],
     namespace: str | None,
     below: Callable[[int], int],
-    reuse: Callable[[], bool],
+    reuse: Callable[[], bool] | None = None,
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Slots that an engine might insert `tokens` with, the tokens cut to what is free.
 
     Where a page is cached already, `reuse()` says whether it is named by the cache's own slots
-    (it came from a match) or by a page of the caller's (a duplicate). All else is fresh.
+    (it came from a match, as all of them do without a `reuse`) or by a page of the caller's (a
+    duplicate). All else is fresh.
     """
     size = configuration.page_size
-    own = oracle.cached_slots(tokens, namespace)
-    firsts: list[int | None] = [
-        own[start] if start < len(own) and reuse() else None
-        for start in range(0, len(tokens), size)
-    ]
+    firsts: list[int | None] = [*oracle.cached_slots(tokens, namespace)[::size]]
+    if reuse is not None:
+        firsts = [first if reuse() else None for first in firsts]
+    firsts += [None] * (-(-len(tokens) // size) - len(firsts))
     fresh = fresh_pages(oracle, configuration, firsts.count(None), below)
     slots: list[int] = []
     for first in firsts:

@@ -6,9 +6,11 @@ import enum
 
 import msgspec
 
+from kvref.answers import Answer, Died, Hung, Malformed
 from kvref.operations import Operation
+from kvref.requests.operations import RequestOperation
 
-__all__ = ["Divergence", "DivergenceKind"]
+__all__ = ["Divergence", "DivergenceKind", "blame"]
 
 
 class DivergenceKind(enum.Enum):
@@ -30,6 +32,17 @@ class DivergenceKind(enum.Enum):
     MALFORMED = "malformed-answer"
     HANG = "hang"
     CRASH = "crash"
+    # Of whole requests.
+    NOTHING_LEFT = "nothing-left-to-compute"
+    ADMISSION = "admission-match"
+    LENGTHS = "request-lengths"
+    ROW = "row"
+    PAGES = "pages"
+    SHORTFALL = "shortfall"
+    FREE_PAGES = "free-pages"
+    CONTENT = "content"
+    TOKENS = "preempted-tokens"
+    NOT_DRAINED = "not-drained"
 
 
 class Divergence(msgspec.Struct, frozen=True):
@@ -38,7 +51,7 @@ class Divergence(msgspec.Struct, frozen=True):
     kind: DivergenceKind
     law: str
     index: int
-    operation: Operation
+    operation: Operation | RequestOperation
     expected: str
     got: str
 
@@ -49,3 +62,17 @@ class Divergence(msgspec.Struct, frozen=True):
             f"  expected: {self.expected}\n"
             f"  got:      {self.got}"
         )
+
+
+def blame(
+    kind: DivergenceKind, law: str, got: str | Answer, in_time: str
+) -> tuple[DivergenceKind, str, str]:
+    """The kind, the law (`in_time` where there was no answer at all), and what came, in words."""
+    match got:
+        case Hung(seconds):
+            return DivergenceKind.HANG, in_time, f"nothing within {seconds:g} s"
+        case Died(how):
+            return DivergenceKind.CRASH, in_time, f"the process ended: {how}"
+        case Malformed():
+            return DivergenceKind.MALFORMED, law, str(got)
+    return kind, law, str(got)

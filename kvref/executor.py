@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Protocol, TypeGuard, TypeVar
+from time import monotonic
+from typing import Any, Protocol
 
-from kvref.answers import Answer, Died, Hung, Malformed, Returned, from_exception, words
+from kvref.answers import Answer, Hung, Malformed, Raised, Returned, from_exception, short
+from kvref.guard import Guard
 from kvref.operations import FOREIGN, Evict, Insert, Lock, Match, Operation, Unlock
 from kvref.oracle import NodeView
 from kvref.target import InspectableTarget, Target
 from kvref.time_limit import TimeLimit, TimeLimitExceeded
 
-__all__ = ["Executor", "LocalExecutor"]
+__all__ = ["Executor", "LocalExecutor", "Sizes", "read_nodes"]
 
-_R = TypeVar("_R")
+_INT = frozenset({int})
+
+Sizes = tuple[int, int] | Answer
+"""Evictable and protected size, or what came in their place."""
 
 
 class Executor(Protocol):
     """One target for one run. Each method answers with `Hung`, `Died` and the like itself."""
 
-    def call(self, index: int, operation: Operation) -> Answer:
-        """Run the operation number `index`."""
+    @property
+    def limited(self) -> bool:
+        """Whether a call that does not return in time becomes an answer."""
 
-    def sizes(self) -> tuple[int, int] | Answer:
-        """Evictable and protected size after the last operation."""
+    def call(self, index: int, operation: Operation) -> tuple[Answer, Sizes]:
+        """Run the operation number `index`; its answer, and the sizes after it."""
 
     def integrity(self) -> Answer:
         """The target's own check: `Returned(None)` if it passed."""
@@ -51,18 +56,39 @@ class LocalExecutor:
         self._target = target
         # Asked once: the check of a protocol costs more than most operations.
         self._inspectable = target if isinstance(target, InspectableTarget) else None
-        self._limit = TimeLimit(seconds or 0.0)
-        if seconds is not None:
-            self._limit.open()
+        self._guard = Guard(seconds)
+        self.limited = self._guard.limited
+        self._seconds = self._guard.seconds
         self._handles: dict[int, Any] = {}
 
-    def call(self, index: int, operation: Operation) -> Answer:
-        """Run the operation number `index`."""
-        return self._guard(self._run, index, operation)
+    def call(self, index: int, operation: Operation) -> tuple[Answer, Sizes]:
+        """Run the operation number `index`; its answer, and the sizes after it.
 
-    def sizes(self) -> tuple[int, int] | Answer:
-        """Evictable and protected size after the last operation."""
-        return self._guard(self._sizes)
+        Both under one limit, since a second one would cost as much as many an operation. A
+        target that hangs or exits is not asked for sizes: its answer stands in their place.
+        """
+        # As `begin` and `end`, whose calls would cost as much as all else here.
+        outer = TimeLimit.deadline
+        TimeLimit.deadline = monotonic() + self._seconds if self.limited else None
+        try:
+            try:
+                try:
+                    answer = self._run(index, operation)
+                except Exception as error:  # the usual one, a refusal
+                    answer = from_exception(error)
+                except BaseException as error:
+                    answer = self._guard.failure(error)
+                    if not isinstance(answer, Raised):
+                        return answer, answer
+                try:
+                    return answer, self._sizes()
+                except BaseException as error:
+                    return answer, self._guard.failure(error)
+            finally:
+                TimeLimit.deadline = outer
+        except TimeLimitExceeded:  # the tick came outside the two calls
+            TimeLimit.deadline = outer
+            return (late := Hung(self._seconds)), late
 
     def integrity(self) -> Answer:
         """The target's own check: `Returned(None)` if it passed."""
@@ -72,7 +98,7 @@ class LocalExecutor:
         """The target's structure, or None where it shows none."""
         if self._inspectable is None:
             return None
-        return self._guard(self._nodes, self._inspectable)
+        return self._guard(read_nodes, self._inspectable)
 
     def fingerprint(self) -> Any:
         """Equal to an earlier one if nothing has changed; None where the target has none."""
@@ -86,25 +112,7 @@ class LocalExecutor:
 
     def close(self) -> None:
         """End the time limit's timer."""
-        self._limit.close()
-
-    def _guard(self, function: Callable[..., _R], *args: Any) -> _R | Answer:
-        limit = self._limit
-        outer = limit.begin()
-        try:
-            try:
-                return function(*args)
-            finally:
-                limit.end(outer)
-        except TimeLimitExceeded:
-            limit.end(outer)  # the tick may have come before the `finally` got that far
-            return Hung(limit.seconds)
-        except SystemExit as end:  # or a target could end the campaign, and with status 0
-            return Died(f"sys.exit({end.code!r})")
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:  # a panic of a Rust extension is no Exception
-            return from_exception(error)
+        self._guard.close()
 
     def _run(self, index: int, operation: Any) -> Answer:
         # By type and not by pattern, the most frequent first: this runs once an operation.
@@ -115,8 +123,8 @@ class LocalExecutor:
             )
             self._handles[index] = handle
             cached_len = getattr(handle, "cached_len", None)
-            if not _is_int(cached_len):
-                return Malformed(f"a handle whose cached_len is {_short(cached_len)}")
+            if type(cached_len) is not int:
+                return Malformed(f"a handle whose cached_len is {short(cached_len)}")
             return _slots(slots, cached_len)
         if kind is Insert:
             already = target.insert_prefix(
@@ -125,7 +133,8 @@ class LocalExecutor:
                 namespace=operation.namespace,
                 carried=operation.carried,
             )
-            return Returned(already) if _is_int(already) else Malformed(_short(already))
+            # An int itself: a bool or an element of a tensor is none.
+            return Returned(already) if type(already) is int else Malformed(short(already))
         if kind is Lock or kind is Unlock:
             handle = self._resolve(operation.handle)
             if kind is Lock:
@@ -140,36 +149,33 @@ class LocalExecutor:
             return self._handles[reference]
         return self._target.foreign_handle() if reference == FOREIGN else object()
 
-    def _sizes(self) -> tuple[int, int] | Answer:
+    def _sizes(self) -> Sizes:
         sizes: tuple[Any, ...] = self._target.sizes()
         if len(sizes) == 2 and type(sizes[0]) is int and type(sizes[1]) is int:
             return sizes[0], sizes[1]
-        return Malformed(_short(sizes))
+        return Malformed(short(sizes))
 
     def _check_integrity(self) -> Answer:
         self._target.check_integrity()
         return Returned(None)
 
-    def _nodes(self, target: InspectableTarget) -> list[NodeView] | Answer:
-        nodes: object = target.nodes()
-        if isinstance(nodes, list) and all(map(_is_node, nodes)):
-            return nodes
-        return Malformed(_short(nodes))
+
+def read_nodes(target: InspectableTarget) -> list[NodeView] | Answer:
+    """The target's nodes, if they are what they are declared to be."""
+    nodes: object = target.nodes()
+    if isinstance(nodes, list) and all(map(_is_node, nodes)):
+        return nodes
+    return Malformed(short(nodes))
 
 
 def _same(one: Any, other: Any) -> bool:
     return bool(one == other) and hash(one) == hash(other)
 
 
-def _is_int(value: object) -> TypeGuard[int]:
-    """An int itself: a bool or an element of a tensor is none."""
-    return type(value) is int
-
-
 def _slots(slots: object, cached_len: int | None = None) -> Returned | Malformed:
-    if type(slots) is list and set(map(type, slots)) <= {int}:
+    if type(slots) is list and _INT.issuperset(map(type, slots)):
         return Returned(slots, cached_len)
-    return Malformed(_short(slots))
+    return Malformed(short(slots))
 
 
 def _is_node(node: object) -> bool:
@@ -181,9 +187,7 @@ def _is_node(node: object) -> bool:
     return (
         (namespace is None or isinstance(namespace, str))
         and type(prefix) is type(slots) is tuple
-        and set(map(type, (*prefix, *slots, lock_count))) <= {int}
+        and type(lock_count) is int
+        and _INT.issuperset(map(type, prefix))
+        and _INT.issuperset(map(type, slots))
     )
-
-
-def _short(value: object) -> str:
-    return f"a {type(value).__name__}: {words(repr, value)[:200]}"

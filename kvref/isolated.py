@@ -14,19 +14,23 @@ import os
 import signal
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
+from time import monotonic, sleep
 from typing import Any, TypeVar
 
 import msgspec
 
 from kvref.answers import Answer, Died, Hung, Malformed, from_exception
 from kvref.configuration import Configuration
-from kvref.executor import LocalExecutor
+from kvref.executor import LocalExecutor, Sizes
 from kvref.operations import Operation
 from kvref.oracle import NodeView
-from kvref.registry import find
+from kvref.registry import find, find_requests, load
+from kvref.requests.executor import LocalRequestExecutor
+from kvref.requests.wire import NewRequests, RequestWire
+from kvref.requests.wire import answer as answer_requests
 from kvref.target import CannotBuild
 
-__all__ = ["IsolatedExecutor", "TargetProcess"]
+__all__ = ["Isolated", "IsolatedExecutor", "TargetProcess"]
 
 _T = TypeVar("_T")
 _START_SECONDS = 120.0  # importing torch on a busy machine
@@ -39,10 +43,6 @@ class _New(msgspec.Struct, frozen=True, tag=True):
 class _Call(msgspec.Struct, frozen=True, tag=True):
     index: int
     operation: Operation
-
-
-class _Sizes(msgspec.Struct, frozen=True, tag=True):
-    pass
 
 
 class _Integrity(msgspec.Struct, frozen=True, tag=True):
@@ -62,7 +62,7 @@ class _Same(msgspec.Struct, frozen=True, tag=True):
     other: int
 
 
-_Request = _New | _Call | _Sizes | _Integrity | _Nodes | _Fingerprint | _Same
+_Request = _New | _Call | _Integrity | _Nodes | _Fingerprint | _Same | RequestWire
 
 
 class TargetProcess:
@@ -112,15 +112,25 @@ class TargetProcess:
         return ours
 
     def _end(self) -> str:
-        """Wait for the child's end, and say how it came."""
+        """Wait for the child's end, or bring it about, and say how it came."""
         process, connection = self._process, self._connection
         self._process = self._connection = None
         assert process is not None
         assert connection is not None
+        # `exitcode` asks the system. A join with a timeout would wait for ever where the child
+        # has closed all that it had open: that is how multiprocessing tells that it ended.
+        deadline = monotonic() + self.seconds
+        while process.exitcode is None and monotonic() < deadline:
+            sleep(0.001)
+        ran_on = process.exitcode is None
+        if ran_on:
+            process.kill()
         process.join()
         connection.close()
         code = process.exitcode or 0
         process.close()
+        if ran_on:
+            return "killed, since it had closed its pipe and ran on"
         if code >= 0:
             return f"exit status {code}"
         with contextlib.suppress(ValueError):
@@ -128,27 +138,43 @@ class TargetProcess:
         return f"signal {-code}"
 
 
-class IsolatedExecutor:
-    """One run of a target in a `TargetProcess`, which the caller owns and closes."""
+class Isolated:
+    """One run in a `TargetProcess`, which the caller owns and closes."""
 
-    def __init__(self, process: TargetProcess, configuration: Configuration) -> None:
+    limited = True
+
+    def __init__(self, process: TargetProcess, new: _New | NewRequests) -> None:
         self._process = process
         self._lost: Hung | Died | None = None
-        started = process.ask(_New(configuration), Answer | None, _START_SECONDS)  # type: ignore[arg-type]
+        started = process.ask(new, Answer | None, _START_SECONDS)  # type: ignore[arg-type]
         if started is not None:
             self._lost = started if isinstance(started, Hung | Died) else None
             if self._lost is None:
-                raise CannotBuild(configuration, started)
+                raise CannotBuild(new.configuration, started)
 
-    def call(self, index: int, operation: Operation) -> Answer:
-        """Run the operation number `index`."""
-        answer: Answer = self._ask(_Call(index, operation), Answer)
+    def close(self) -> None:
+        """Nothing to give back: the process goes on to the next run."""
+
+    def _ask(self, request: _Request, kind: Any) -> Any:  # as `kind` says
+        if self._lost is not None:
+            return self._lost
+        answer = self._process.ask(request, kind)
+        if isinstance(answer, Hung | Died):
+            self._lost = answer
         return answer
 
-    def sizes(self) -> tuple[int, int] | Answer:
-        """Evictable and protected size after the last operation."""
-        answer: tuple[int, int] | Answer = self._ask(_Sizes(), tuple[int, int] | Answer)
-        return answer
+
+class IsolatedExecutor(Isolated):
+    """One run of a manager in a `TargetProcess`, which the caller owns and closes."""
+
+    def __init__(self, process: TargetProcess, configuration: Configuration) -> None:
+        super().__init__(process, _New(configuration))
+
+    def call(self, index: int, operation: Operation) -> tuple[Answer, Sizes]:
+        """Run the operation number `index`; its answer, and the sizes after it."""
+        answers: tuple[Answer, Sizes] | Answer
+        answers = self._ask(_Call(index, operation), tuple[Answer, Sizes])
+        return answers if isinstance(answers, tuple) else (answers, answers)
 
     def integrity(self) -> Answer:
         """The target's own check."""
@@ -169,17 +195,6 @@ class IsolatedExecutor:
         answer: bool | Answer = self._ask(_Same(one, other), bool | Answer)
         return answer
 
-    def close(self) -> None:
-        """Nothing to give back: the process goes on to the next run."""
-
-    def _ask(self, request: _Request, kind: Any) -> Any:  # as `kind` says
-        if self._lost is not None:
-            return self._lost
-        answer = self._process.ask(request, kind)
-        if isinstance(answer, Hung | Died):
-            self._lost = answer
-        return answer
-
 
 def _serve(connection: Connection, target: str) -> None:
     """The child: answers requests until the parent is gone."""
@@ -187,17 +202,16 @@ def _serve(connection: Connection, target: str) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # What a target prints must not mix with the parent's report.
     os.dup2(2, 1)
-    factory = find(target)
-    executor: LocalExecutor | None = None
+    load(target)  # the parent waits long for the first answer, and for it alone
+    executor: LocalExecutor | LocalRequestExecutor | None = None
     requests = msgspec.json.Decoder(_Request)
     with contextlib.suppress(EOFError, ConnectionError):
         while True:
             request = requests.decode(connection.recv_bytes())
             answer: Any
-            if isinstance(request, _New):
+            if isinstance(request, _New | NewRequests):
                 try:
-                    # No limit of its own: the parent's does not depend on signals.
-                    executor = LocalExecutor(factory(request.configuration), seconds=None)
+                    executor = _executor(target, request)
                     answer = None
                 except CannotBuild as error:
                     answer = from_exception(error.__cause__ or error)
@@ -207,6 +221,13 @@ def _serve(connection: Connection, target: str) -> None:
             connection.send_bytes(_encode(answer))
 
 
+def _executor(target: str, new: _New | NewRequests) -> LocalExecutor | LocalRequestExecutor:
+    # No limit of its own: the parent's does not depend on signals.
+    if isinstance(new, _New):
+        return LocalExecutor(find(target)(new.configuration), seconds=None)
+    return LocalRequestExecutor(find_requests(target)(new.configuration), seconds=None)
+
+
 def _encode(answer: Any) -> bytes:
     try:
         return msgspec.json.encode(answer)
@@ -214,12 +235,12 @@ def _encode(answer: Any) -> bytes:
         return msgspec.json.encode(Malformed(str(error)))
 
 
-def _answer(executor: LocalExecutor, request: _Request) -> Any:
+def _answer(executor: LocalExecutor | LocalRequestExecutor, request: _Request) -> Any:
+    if isinstance(executor, LocalRequestExecutor):
+        return answer_requests(executor, request)
     match request:
         case _Call(index, operation):
             return executor.call(index, operation)
-        case _Sizes():
-            return executor.sizes()
         case _Integrity():
             return executor.integrity()
         case _Nodes():

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from kvref.answers import Answer, Died, Hung, Malformed, Raised, Returned
+from kvref.answers import Answer, Malformed, Raised, Returned
 from kvref.configuration import Configuration
-from kvref.divergence import Divergence, DivergenceKind
-from kvref.executor import Executor
+from kvref.divergence import Divergence, DivergenceKind, blame
+from kvref.executor import Executor, Sizes
 from kvref.legal_eviction import follow
 from kvref.listener import Listener
 from kvref.naive_oracle import NaiveOracle
@@ -30,7 +30,7 @@ from kvref.operations import (
 )
 from kvref.oracle import Handle, NodeView, Oracle
 from kvref.promises import Promises
-from kvref.refusals import BUILTIN, Refusal, Refused
+from kvref.refusals import Refusal, Refused
 
 __all__ = ["Judge"]
 
@@ -47,7 +47,7 @@ class Judge:
         refused: the numbers of those that had to be refused.
         skipped: the numbers of those that were not issued: this target does not promise to
             refuse them, or they name a match which is not there.
-        judged: how often each law was judged.
+        looks: how often structure and integrity were looked at.
         oracle: may be asked (`cached_slots`, `held`, the sizes), and not be changed.
     """
 
@@ -82,8 +82,10 @@ class Judge:
         self.accepted = 0
         self.refused: list[int] = []
         self.skipped: list[int] = []
-        self.judged: Counter[str] = Counter()
+        self.looks = 0
+        self._judged: Counter[str] = Counter()
         self._executor = executor
+        self._limited = executor.limited
         self._look_every = look_every
         self._listener = listener
         self._handles: dict[int, Handle] = {}
@@ -91,6 +93,16 @@ class Judge:
         self._latest_of_length: dict[int, int] = {}
         self._locks: Counter[int] = Counter()
         self._foreign = _foreign_handle(configuration)
+
+    @property
+    def judged(self) -> Counter[str]:
+        """How often each law was judged."""
+        judged = Counter(self._judged)
+        # Known already, and two counts less in each operation.
+        operations = self.accepted + len(self.refused)
+        judged += Counter({"accepts": self.accepted})
+        judged += Counter({"answers-in-time": operations if self._limited else 0})
+        return judged
 
     # ------------------------------------------------------------------ what a source asks
 
@@ -131,10 +143,10 @@ class Judge:
             self.accepted += 1
             if self._listener is not None:
                 self._listener.begins(index, operation, expected)
-            self._judge_answer(operation, expected, self._call(index, operation))
+            answer, sizes = self._call(index, operation)
+            self._judge_answer(operation, expected, answer)
             self._note(index, operation, expected)
-        self.judged["answers-in-time"] += 1
-        self._judge_sizes()
+            self._judge_sizes(sizes)
         if self._listener is not None:
             self._listener.ends(index, self.oracle)
         if len(self.operations) % self._look_every == 0:
@@ -144,10 +156,11 @@ class Judge:
     def look(self) -> Divergence | None:
         """Compare structure and integrity now, and have the oracle recount itself."""
         if self.divergence is None and self.operations:
+            self.looks += 1
             self.oracle.recompute()
             self._judge_structure()
         if self.divergence is None and self.operations and self.promises.integrity:
-            self.judged["integrity"] += 1
+            self._judged["integrity"] += 1
             answer = self._executor.integrity()
             if not isinstance(answer, Returned):
                 self._diverge(_KIND.INTEGRITY, "integrity", "a healthy cache", answer)
@@ -158,11 +171,11 @@ class Judge:
         if self._listener is not None:
             self._listener.skips(index, operation, self.oracle)
 
-    def _call(self, index: int, operation: Operation) -> Answer:
-        answer = self._executor.call(index, operation)
+    def _call(self, index: int, operation: Operation) -> tuple[Answer, Sizes]:
+        answers = self._executor.call(index, operation)
         if self._listener is not None:
-            self._listener.answers(index, answer)
-        return answer
+            self._listener.answers(index, answers[0])
+        return answers
 
     # ------------------------------------------------------------------------- the oracle
 
@@ -220,38 +233,38 @@ class Judge:
     # -------------------------------------------------------------------- the comparisons
 
     def _judge_answer(self, operation: Operation, expected: Any, answer: Answer) -> None:
-        self.judged["accepts"] += 1
         if not isinstance(answer, Returned):
             self._diverge(_KIND.REFUSED, "accepts", "accepted", answer)
             return
-        got = answer.value
-        match operation:
-            case Match():
-                handle, slots = expected
-                assert isinstance(got, list)
-                self.judged["match-length"] += 1
-                length = handle.cached_len
-                if answer.cached_len != length or len(got) != length:
-                    self._diverge(
-                        _KIND.MATCH_LENGTH,
-                        "match-length",
-                        f"a handle of {length} tokens and {length} slots",
-                        f"a handle of {answer.cached_len} tokens and {len(got)} slots",
-                    )
-                self._equal(_KIND.MATCH_SLOTS, "match-slots", slots, got)
-            case Insert():
-                self._equal(_KIND.ALREADY_CACHED, "already-cached", expected, got)
-            case Evict() if self.promises.eviction == "legal" and isinstance(self.oracle, Oracle):
-                self.judged["legal-victims"] += 1
+        # By type and not by pattern, the most frequent first: this runs once an operation.
+        got, kind = answer.value, type(operation)
+        if kind is Match:
+            handle, slots = expected
+            assert isinstance(got, list)
+            self._judged["match-length"] += 1
+            length = handle.cached_len
+            if answer.cached_len != length or len(got) != length:
+                self._diverge(
+                    _KIND.MATCH_LENGTH,
+                    "match-length",
+                    f"a handle of {length} tokens and {length} slots",
+                    f"a handle of {answer.cached_len} tokens and {len(got)} slots",
+                )
+            self._equal(_KIND.MATCH_SLOTS, "match-slots", slots, got)
+        elif kind is Insert:
+            self._equal(_KIND.ALREADY_CACHED, "already-cached", expected, got)
+        elif kind is Evict:
+            if self.promises.eviction == "legal" and isinstance(self.oracle, Oracle):
+                self._judged["legal-victims"] += 1
                 assert isinstance(got, list)
                 problem = follow(self.oracle, expected, got)
                 if problem is not None:
                     wanted = f"a legal choice for {expected} slots"
                     self._diverge(_KIND.VICTIMS, "legal-victims", wanted, f"{problem}: {got}")
-            case Evict():
+            else:
                 self._same_victims(_KIND.VICTIMS, "victims", expected, got)
-            case Reset():
-                self._same_victims(_KIND.RESET_SLOTS, "reset", expected, got)
+        elif kind is Reset:
+            self._same_victims(_KIND.RESET_SLOTS, "reset", expected, got)
 
     def _judge_refusal(self, index: int, operation: Operation, refusal: Refusal) -> None:
         unchanged = self.promises.refused_calls_change_nothing
@@ -259,15 +272,17 @@ class Judge:
         if isinstance(before, Answer):
             self._diverge(_KIND.STRUCTURE, "structure", "its fingerprint", before)
             return
-        answer = self._call(index, operation)
-        self.judged["refusals"] += 1
+        answer, sizes = self._call(index, operation)
+        self._judged["refusals"] += 1
         if isinstance(answer, Returned | Malformed):
             result = answer.value if isinstance(answer, Returned) else answer
             self._diverge(_KIND.ACCEPTED, "refusals", str(refusal), f"accepted, with {result}")
-        elif not isinstance(answer, Raised) or not self._right_error(refusal, answer):
+        elif not isinstance(answer, Raised) or not answer.announces(
+            refusal, self.promises.refusal_errors
+        ):
             self._diverge(_KIND.WRONG_REFUSAL, "refusals", str(refusal), answer)
         elif before is not None:
-            self.judged["refused-unchanged"] += 1
+            self._judged["refused-unchanged"] += 1
             after = self._executor.fingerprint()
             if after != before:
                 self._diverge(
@@ -276,20 +291,11 @@ class Judge:
                     "the state before the call",
                     after if isinstance(after, Answer) else f"another one, after {answer}",
                 )
+        self._judge_sizes(sizes)
 
-    def _right_error(self, refusal: Refusal, answer: Raised) -> bool:
-        if self.promises.refusal_errors == "any":
-            return True
-        if BUILTIN[refusal.kind].__name__ not in answer.builtins:
-            return False
-        return self.promises.refusal_errors == "builtin" or (
-            answer.kind is refusal.kind and refusal.fields.items() <= answer.fields.items()
-        )
-
-    def _judge_sizes(self) -> None:
+    def _judge_sizes(self, got: Sizes) -> None:
         if self.divergence is None:
-            self.judged["sizes"] += 1
-            got = self._executor.sizes()
+            self._judged["sizes"] += 1
             wanted = (self.oracle.evictable_size, self.oracle.protected_size)
             if got != wanted:
                 words = f"(evictable, protected) {wanted}"
@@ -301,7 +307,7 @@ class Judge:
         twin = self._first_match.get(handle)
         other = self._latest_of_length.get(handle.cached_len) if twin is None else twin
         if other is not None:
-            self.judged["handles"] += 1
+            self._judged["handles"] += 1
             same = self._executor.same_handle(other, index)
             if not isinstance(same, bool):
                 self._diverge(_KIND.HANDLES, "handles", "handles that compare and hash", same)
@@ -316,7 +322,7 @@ class Judge:
         got = self._executor.nodes()
         if got is None:
             return
-        self.judged["structure"] += 1
+        self._judged["structure"] += 1
         if not isinstance(got, list):
             self._diverge(_KIND.STRUCTURE, "structure", "its nodes", got)
             return
@@ -329,7 +335,7 @@ class Judge:
     # -------------------------------------------------------------------------- reporting
 
     def _equal(self, kind: DivergenceKind, law: str, expected: Any, got: Any) -> None:
-        self.judged[law] += 1
+        self._judged[law] += 1
         if got != expected:
             self._diverge(kind, law, str(expected), str(got))
 
@@ -341,16 +347,10 @@ class Judge:
     def _diverge(self, kind: DivergenceKind, law: str, expected: str, got: str | Answer) -> None:
         if self.divergence is not None:
             return  # the first one counts
-        match got:
-            case Hung(seconds):
-                kind, law, got = _KIND.HANG, "answers-in-time", f"nothing within {seconds:g} s"
-            case Died(how):
-                kind, law, got = _KIND.CRASH, "answers-in-time", f"the process ended: {how}"
-            case Malformed():
-                kind = _KIND.MALFORMED
         index = len(self.operations) - 1
         operation = self.operations[index]
-        self.divergence = Divergence(kind, law, index, operation, expected, str(got))
+        kind, law, text = blame(kind, law, got, "answers-in-time")
+        self.divergence = Divergence(kind, law, index, operation, expected, text)
 
 
 def _foreign_handle(configuration: Configuration) -> Handle:
@@ -361,10 +361,4 @@ def _foreign_handle(configuration: Configuration) -> Handle:
 
 
 def _node(node: NodeView | None) -> str:
-    if node is None:
-        return "no other node"
-    where = "" if node.namespace is None else f" of namespace {node.namespace!r}"
-    return (
-        f"a node that ends {list(node.prefix)}{where}, with slots {list(node.slots)} "
-        f"and {node.lock_count} locks"
-    )
+    return "no other node" if node is None else node.words()

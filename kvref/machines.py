@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from kvref.machine import Machine
 from kvref.manager_machine import MANAGER
+from kvref.requests.machine import REQUESTS
 
 __all__ = ["MACHINES"]
 
-MACHINES: dict[str, Machine] = {machine.name: machine for machine in (MANAGER,)}
+MACHINES: dict[str, Machine] = {machine.name: machine for machine in (MANAGER, REQUESTS)}

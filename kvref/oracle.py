@@ -16,7 +16,7 @@ traces; `recompute` derives all of them from the table alone and compares.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, KeysView, Sequence
+from collections.abc import KeysView, Sequence, ValuesView
 from typing import Literal, NamedTuple
 
 from kvref.configuration import Configuration
@@ -77,6 +77,14 @@ class NodeView(NamedTuple):
     prefix: tuple[int, ...]  # all tokens from the root to the end of the node
     slots: tuple[int, ...]  # the node's own
     lock_count: int
+
+    def words(self) -> str:
+        """The node as a report shows it."""
+        where = "" if self.namespace is None else f" of namespace {self.namespace!r}"
+        return (
+            f"a node that ends {list(self.prefix)}{where}, with slots {list(self.slots)} "
+            f"and {self.lock_count} locks"
+        )
 
 
 class Oracle:
@@ -147,7 +155,7 @@ class Oracle:
         while page.parent is not None:
             was = page.locks
             page.locks += step
-            if min(was, page.locks) == 0:  # protected from now on, or no longer
+            if was == 0 or page.locks == 0:  # protected from now on, or no longer
                 self.protected_size += step * self.page_size
                 self.evictable_size -= step * self.page_size
             page = page.parent
@@ -219,7 +227,17 @@ class Oracle:
         """The first slot of each page that the cache owns."""
         return self._holder.keys()
 
-    def pages(self) -> Iterable[Page]:
+    @property
+    def leaves(self) -> KeysView[Page]:
+        """The last page of each node without children."""
+        return self._leaves.keys()
+
+    @property
+    def roots(self) -> ValuesView[Page]:
+        """The root of each namespace that holds something."""
+        return self._roots.values()
+
+    def pages(self) -> ValuesView[Page]:
         """Every cached page, a parent before its children: to look at, and not to change."""
         return self._table.values()
 
@@ -330,9 +348,10 @@ class Oracle:
             taken.add(first)
         own = _slots_of(path)
         for slot, own_slot in zip(slots[:already], own, strict=True):
-            first = slot // size * size
-            if slot != own_slot and (first in self._holder or first in taken):
-                refuse(RefusalKind.VALUE)
+            if slot != own_slot:
+                first = slot // size * size
+                if first in self._holder or first in taken:
+                    refuse(RefusalKind.VALUE)
 
 
 def _slots_of(pages: Sequence[Page]) -> list[int]:

@@ -10,7 +10,7 @@ import msgspec
 from kvref.configuration import Policy
 from kvref.laws import LAWS
 from kvref.oracle import Granularity
-from kvref.refusals import RefusalKind
+from kvref.refusals import OF_REQUESTS, RefusalKind
 
 __all__ = ["Promises"]
 
@@ -83,7 +83,8 @@ class Promises(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         if not self.refuses:
             yield "refusals", "it refuses nothing"
         else:
-            missing = [kind.value for kind in RefusalKind if kind not in self.refuses]
+            kinds = (kind for kind in RefusalKind if kind not in OF_REQUESTS)
+            missing = [kind.value for kind in kinds if kind not in self.refuses]
             partly = [f"never {', '.join(missing)}"] if missing else []
             if self.refusal_errors != "named":
                 how = "the builtin" if self.refusal_errors == "builtin" else "any exception"

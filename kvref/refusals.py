@@ -1,4 +1,4 @@
-"""What a manager may refuse, and how an exception of a target is read as such a refusal."""
+"""What a manager or a life of requests may refuse, and how a target's exception is read as that."""
 
 from __future__ import annotations
 
@@ -7,7 +7,16 @@ from typing import NoReturn
 
 import msgspec
 
-__all__ = ["BUILTIN", "NAMES", "Refusal", "RefusalKind", "Refused", "classify", "refuse"]
+__all__ = [
+    "BUILTIN",
+    "NAMES",
+    "OF_REQUESTS",
+    "Refusal",
+    "RefusalKind",
+    "Refused",
+    "classify",
+    "refuse",
+]
 
 
 class RefusalKind(enum.Enum):
@@ -21,6 +30,9 @@ class RefusalKind(enum.Enum):
     NOT_EVICTABLE = "not-evictable"
     IN_USE = "in-use"
     UNSUPPORTED = "unsupported"
+    NO_ROOM = "no-room"
+    TOO_MANY = "too-many-requests"
+    ENDED = "request-ended"
 
 
 BUILTIN: dict[RefusalKind, type[Exception]] = {
@@ -32,8 +44,14 @@ BUILTIN: dict[RefusalKind, type[Exception]] = {
     RefusalKind.NOT_EVICTABLE: RuntimeError,
     RefusalKind.IN_USE: RuntimeError,
     RefusalKind.UNSUPPORTED: NotImplementedError,
+    RefusalKind.NO_ROOM: RuntimeError,
+    RefusalKind.TOO_MANY: RuntimeError,
+    RefusalKind.ENDED: RuntimeError,
 }
 """The builtin error that each refusal has to be an instance of."""
+
+OF_REQUESTS = frozenset({RefusalKind.NO_ROOM, RefusalKind.TOO_MANY, RefusalKind.ENDED})
+"""What only whole requests meet: no manager by itself refuses any of them."""
 
 # The contract's names; a target need not import anything of ours to use them.
 _NAMED = {
@@ -42,6 +60,9 @@ _NAMED = {
     "UnbalancedUnlock": RefusalKind.UNBALANCED,
     "NotEvictable": RefusalKind.NOT_EVICTABLE,
     "CacheInUse": RefusalKind.IN_USE,
+    "NoRoom": RefusalKind.NO_ROOM,
+    "TooManyRequests": RefusalKind.TOO_MANY,
+    "RequestEnded": RefusalKind.ENDED,
 }
 NAMES = {kind: name for name, kind in _NAMED.items()}
 """The name of the class that a refusal has in the contract, where it has one of its own."""
@@ -75,7 +96,7 @@ def classify(error: BaseException) -> RefusalKind | None:
     """The kind that an exception announces by its class, or None for one that announces none.
 
     A class of the contract's name counts wherever it is defined; then the builtin decides. A
-    bare RuntimeError could be any of five refusals, so it is none of them.
+    bare RuntimeError could be any of eight refusals, so it is none of them.
     """
     for ancestor in type(error).__mro__:
         if ancestor.__name__ in _NAMED:

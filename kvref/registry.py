@@ -8,9 +8,11 @@ import os
 import sys
 from importlib.metadata import EntryPoint, entry_points
 
+from kvref.requests.life import life
+from kvref.requests.target import RequestTargetFactory
 from kvref.target import TargetFactory
 
-__all__ = ["GROUP", "UnknownTarget", "find", "registered"]
+__all__ = ["GROUP", "UnknownTarget", "find", "find_requests", "load", "registered"]
 
 GROUP = "kvref.targets"
 """The entry point group: `name = "module:factory"`."""
@@ -26,10 +28,26 @@ def registered() -> dict[str, EntryPoint]:
 
 
 def find(target: str) -> TargetFactory:
-    """The factory that `target` names: a registered name, or `module:factory`.
+    """The factory of managers that `target` names."""
+    factory = load(target)
+    if isinstance(factory, TargetFactory):
+        return factory
+    raise UnknownTarget(f"target {target!r} has no bare manager: it runs whole requests alone")
 
-    The factory is a `TargetFactory`, or any callable from a Configuration to a Target, which
-    then promises the whole contract. The current directory is searched too.
+
+def find_requests(target: str) -> RequestTargetFactory:
+    """The factory of requests that `target` names: its own, or the reference life over it."""
+    factory = load(target)
+    if isinstance(factory, RequestTargetFactory):
+        return factory
+    return factory.requests or life(factory)
+
+
+def load(target: str) -> TargetFactory | RequestTargetFactory:
+    """What `target` names: a registered name, or `module:factory`.
+
+    That is a `TargetFactory`, a `RequestTargetFactory`, or any callable from a Configuration to
+    a Target, which then promises the whole contract. The current directory is searched too.
     """
     entry = registered().get(target)
     if entry is not None:
@@ -52,7 +70,7 @@ def find(target: str) -> TargetFactory:
         if entry is not None and isinstance(error, ImportError) and module.startswith("kvref."):
             why += "; pip install 'kvref[gpu]'"
         raise UnknownTarget(f"target {target!r} cannot be imported: {why}") from error
-    if isinstance(found, TargetFactory):
+    if isinstance(found, TargetFactory | RequestTargetFactory):
         return found
     if not callable(found):
         raise UnknownTarget(f"target {target!r} is a {type(found).__name__}, not a factory")

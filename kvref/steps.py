@@ -12,12 +12,12 @@ import msgspec
 
 from kvref.answers import Answer
 from kvref.divergence import Divergence
-from kvref.listener import answer_in_words, expected_in_words
+from kvref.listener import AnyOracle, answer_in_words, expected_in_words
 from kvref.machine import Bench, Program
-from kvref.naive_oracle import NaiveOracle
-from kvref.oracle import Oracle
 from kvref.refusals import Refusal
-from kvref.tree import TreeNode, tree
+from kvref.requests.executor import RequestAnswer
+from kvref.requests.oracle import RequestOracle
+from kvref.tree import TreeNode, cache_of, tree
 
 __all__ = ["Change", "PoolPage", "Step", "walk"]
 
@@ -26,7 +26,7 @@ _Key = tuple[str | None, tuple[int, ...]]
 
 
 class PoolPage(msgspec.Struct, frozen=True):
-    """One page of the pool: whose it is ("free" or "cached"), and what it holds if cached."""
+    """One page of the pool: whose it is ("free", "cached", "request r3"), and what it holds."""
 
     number: int
     owner: str
@@ -94,15 +94,15 @@ class _Listener:
     def begins(self, index: int, operation: Any, expected: Any) -> None:
         self._operation, self._expected, self._got = operation, expected, None
 
-    def answers(self, index: int, answer: Answer) -> None:
+    def answers(self, index: int, answer: Answer | RequestAnswer) -> None:
         self._got = answer_in_words(self._operation, answer)
 
-    def ends(self, index: int, oracle: Oracle | NaiveOracle) -> None:
+    def ends(self, index: int, oracle: AnyOracle) -> None:
         refused = isinstance(self._expected, Refusal)
         expected = expected_in_words(self._operation, self._expected)
         self._step(index, oracle, "refused" if refused else "accepted", expected, self._got)
 
-    def skips(self, index: int, operation: Any, oracle: Oracle | NaiveOracle) -> None:
+    def skips(self, index: int, operation: Any, oracle: AnyOracle) -> None:
         self._operation = operation
         self._step(index, oracle, "skipped", None, None)
 
@@ -114,13 +114,14 @@ class _Listener:
     def _step(
         self,
         index: int,
-        oracle: Oracle | NaiveOracle,
+        oracle: AnyOracle,
         status: Literal["accepted", "refused", "skipped"],
         expected: str | None,
         got: str | None,
     ) -> None:
         self.flush(None)
-        roots = tree(oracle)
+        cache = cache_of(oracle)
+        roots = tree(cache)
         nodes = dict(_flat(roots))
         self._last = Step(
             index=index,
@@ -129,8 +130,8 @@ class _Listener:
             status=status,
             expected=expected,
             got=got,
-            evictable_size=oracle.evictable_size,
-            protected_size=oracle.protected_size,
+            evictable_size=cache.evictable_size,
+            protected_size=cache.protected_size,
             tree=roots,
             pool=_pool(oracle, self._configuration.num_pages),
             changed=tuple(_changes(self._nodes, nodes)),
@@ -148,13 +149,19 @@ def _flat(roots: tuple[TreeNode, ...]) -> Iterator[tuple[_Key, TreeNode]]:
         waiting += [(prefix, child) for child in node.children]
 
 
-def _pool(oracle: Oracle | NaiveOracle, num_pages: int) -> tuple[PoolPage, ...]:
+def _pool(oracle: AnyOracle, num_pages: int) -> tuple[PoolPage, ...]:
+    cache = cache_of(oracle)
+    size = cache.page_size
     held = {
-        page.slots[0] // oracle.page_size: PoolPage(
-            page.slots[0] // oracle.page_size, "cached", page.tokens, page.locks
-        )
-        for page in oracle.pages()
+        page.slots[0] // size: PoolPage(page.slots[0] // size, "cached", page.tokens, page.locks)
+        for page in cache.pages()
     }
+    if isinstance(oracle, RequestOracle):
+        for request in oracle.running():
+            for start in range(request.cached_len, len(request.row), size):
+                number = request.row[start] // size
+                tokens = tuple(request.tokens[start : start + size])
+                held[number] = PoolPage(number, f"request r{request.number}", tokens)
     numbers = sorted({*range(num_pages), *held} if num_pages <= _LARGE else held)
     return tuple(held.get(number) or PoolPage(number, "free") for number in numbers)
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from kvref.configuration import Configuration
 from kvref.operations import Carried
 from kvref.oracle import NodeView
 from kvref.promises import Promises
+
+if TYPE_CHECKING:
+    from kvref.requests.target import RequestTargetFactory
 
 __all__ = ["CannotBuild", "InspectableTarget", "Target", "TargetFactory"]
 
@@ -84,11 +87,15 @@ class CannotBuild(Exception):
 
 @dataclass(frozen=True)
 class TargetFactory:
-    """How to build a target, and what it promises: what an entry point names."""
+    """How to build a target, and what it promises: what an entry point names.
+
+    `requests` builds whole requests over such a manager, where it comes with them.
+    """
 
     build: Callable[[Configuration], Target]
     promises: Promises = field(default_factory=Promises)
     description: str = ""
+    requests: RequestTargetFactory | None = None
 
     def __call__(self, configuration: Configuration) -> Target:
         """A new, empty manager; CannotBuild if the factory raises."""

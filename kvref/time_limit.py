@@ -25,8 +25,9 @@ class TimeLimit:
     is in force. Where it is not, judge the target in a process of its own.
     """
 
+    deadline: float | None = None
+    """Of the call in progress, in `monotonic` time, or None; of all limits together."""
     _open = 0
-    _deadline: float | None = None
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -62,14 +63,14 @@ class TimeLimit:
 
         Returns the deadline of a call around this one, which `end` puts in force again.
         """
-        outer = TimeLimit._deadline
-        TimeLimit._deadline = monotonic() + self.seconds if self.available else None
+        outer = TimeLimit.deadline
+        TimeLimit.deadline = monotonic() + self.seconds if self.available else None
         return outer
 
     @staticmethod
     def end(outer: float | None) -> None:
         """The call is over."""
-        TimeLimit._deadline = outer
+        TimeLimit.deadline = outer
 
 
 def _stop() -> None:
@@ -80,6 +81,6 @@ def _stop() -> None:
 
 
 def _tick(number: int, frame: FrameType | None) -> None:
-    deadline = TimeLimit._deadline
+    deadline = TimeLimit.deadline
     if deadline is not None and monotonic() > deadline:
         raise TimeLimitExceeded

@@ -6,10 +6,12 @@ import hashlib
 
 import msgspec
 
+from kvref.listener import AnyOracle
 from kvref.naive_oracle import NaiveOracle
 from kvref.oracle import Oracle, Page
+from kvref.requests.oracle import RequestOracle
 
-__all__ = ["TreeNode", "digest", "tree"]
+__all__ = ["TreeNode", "cache_of", "digest", "tree"]
 
 
 class TreeNode(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,6 +33,11 @@ class TreeNode(msgspec.Struct, frozen=True, kw_only=True):
     created: int
     evictable: bool
     children: tuple[TreeNode, ...] = ()
+
+
+def cache_of(oracle: AnyOracle) -> Oracle | NaiveOracle:
+    """The oracle of the manager."""
+    return oracle.cache if isinstance(oracle, RequestOracle) else oracle
 
 
 def tree(oracle: Oracle | NaiveOracle) -> tuple[TreeNode, ...]:
@@ -65,11 +72,14 @@ def tree(oracle: Oracle | NaiveOracle) -> tuple[TreeNode, ...]:
     return tuple(made[last] for last in below.get(None, ()))
 
 
-def digest(oracle: Oracle | NaiveOracle) -> str:
-    """Sixteen hexadecimal digits that differ where two trees do, times and locks included."""
+def digest(oracle: AnyOracle) -> str:
+    """Sixteen hexadecimal digits that differ where two states do, times and locks included.
+
+    Of requests their lengths count, and not their rows: which pages they got is no law.
+    """
     numbers: dict[Page | None, int] = {}
     state: list[object] = []
-    for number, page in enumerate(oracle.pages()):
+    for number, page in enumerate(cache_of(oracle).pages()):
         numbers[page] = number
         state.append(
             (
@@ -77,4 +87,9 @@ def digest(oracle: Oracle | NaiveOracle) -> str:
                 page.locks, page.own_locks, page.recency, page.created, page.node_ends,
             )
         )  # fmt: skip
+    if isinstance(oracle, RequestOracle):
+        state += [
+            (each.number, each.tokens, each.cached_len, each.stored_len, len(each.row))
+            for each in oracle.running()
+        ]
     return hashlib.blake2b(msgspec.json.encode(state), digest_size=8).hexdigest()

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
+
+# Before torch is imported: its threads spin, and beside the workers of xdist they only wait.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from kvstrategies import profiles
 

@@ -46,7 +46,13 @@ def test_the_example_of_the_readme_is_what_the_judge_says():
 
 
 @pytest.mark.parametrize(
-    "document", ["README.md", *(f"docs/{p.name}" for p in (ROOT / "docs").glob("*.md"))]
+    "document",
+    [
+        "README.md",
+        "tests/README.md",
+        *(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")),
+        *(f"examples/{page.parent.name}/README.md" for page in ROOT.glob("examples/*/README.md")),
+    ],
 )
 def test_links_of_the_documents_lead_somewhere(document):
     text = (ROOT / document).read_text(encoding="utf-8")

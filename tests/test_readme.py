@@ -42,10 +42,12 @@ def _run(name: str, folder: Path, **environment: str) -> subprocess.CompletedPro
 
 
 @pytest.mark.readme
-def test_the_first_command_sets_up_and_runs_a_clean_campaign(copy):
+def test_the_first_command_sets_up_and_runs_a_clean_campaign_and_replay(copy):
     done = _run("run", copy)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "clean: no difference from the oracle" in done.stdout
+    assert "300 of 300 requests" in done.stdout
+    assert "clean: every request read what was stored for it" in done.stdout
 
 
 @pytest.mark.readme

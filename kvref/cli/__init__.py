@@ -1,4 +1,4 @@
-"""The command line: `kvref fuzz`, `replay`, `shrink`, `known`, `targets`."""
+"""The command line: `kvref fuzz`, and what goes on from there."""
 
 from __future__ import annotations
 

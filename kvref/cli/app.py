@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import sys
 from pathlib import Path
@@ -9,18 +10,19 @@ from typing import Annotated
 
 import typer
 
-from kvref.cli import export as export_command
 from kvref.cli import fuzz as fuzz_command
-from kvref.cli import known as known_command
-from kvref.cli import replay as replay_command
-from kvref.cli import shrink as shrink_command
+from kvref.cli import report as report_command
+from kvref.cli import situations as situations_command
 from kvref.cli import targets as targets_command
+from kvref.cli import trace_commands
 from kvref.cli.exits import misused
-from kvref.export.text import Style
+from kvref.cli.machines import MachineChoice
+from kvref.cli.options import Isolate, TimeLimit
 from kvref.known import KnownFailures, load
 from kvref.traces.format import TraceError
 
 __all__ = ["main"]
+
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -28,17 +30,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Finds the bugs in KV-cache managers: judges a manager against a plain oracle.",
     epilog=(
-        "Exit status: 0 clean, 1 a difference was found (or too little was accepted to say), "
+        "Exit status: 0 clean, 1 a difference was found (or too little was exercised to say), "
         "2 called wrongly, 130 interrupted."
     ),
 )
-
-_TimeLimit = Annotated[
-    float, typer.Option(min=0.001, help="Seconds for one operation; longer is a hang.")
-]
-_Isolate = Annotated[
-    bool, typer.Option("--isolate", help="The target in a process of its own: survives a crash.")
-]
 
 
 @app.command()
@@ -59,12 +54,24 @@ def fuzz(
         int | None, typer.Option(min=0, help="Only the run of this number, to have it again.")
     ] = None,
     max_failures: Annotated[int, typer.Option(min=1, help="Stop after so many failures.")] = 3,
-    time_limit: _TimeLimit = fuzz_command.TIME_LIMIT,
-    isolate: _Isolate = False,
+    time_limit: TimeLimit = fuzz_command.TIME_LIMIT,
+    isolate: Isolate = False,
     look_every: Annotated[
-        int,
-        typer.Option(min=1, help="Look at structure and integrity after every N operations."),
-    ] = fuzz_command.LOOK_EVERY,
+        int | None,
+        typer.Option(
+            min=1,
+            help="Look at structure, contents and integrity after every N operations.",
+            show_default=f"{fuzz_command.LOOK_EVERY}, "
+            f"of whole requests {fuzz_command.REQUESTS_LOOK_EVERY}",
+        ),
+    ] = None,
+    machine: Annotated[
+        MachineChoice | None,
+        typer.Option(
+            help="Judge the bare manager, whole requests, or both in turn.",
+            show_default="what the target offers",
+        ),
+    ] = None,
     out: Annotated[
         Path, typer.Option(help="Folder for failures, one file each.", file_okay=False)
     ] = Path("kvref-failures"),
@@ -83,15 +90,27 @@ def fuzz(
             "target takes this process with it.",
         ),
     ] = False,
+    situations: Annotated[
+        bool, typer.Option(help="Count what the runs exercise, and fail if too little was.")
+    ] = True,
+    report: Annotated[
+        Path | None,
+        typer.Option(
+            help="File for what was exercised (JSON; see `kvref report`).", dir_okay=False
+        ),
+    ] = None,
 ) -> None:
-    """Judge random programs of match, lock, insert, evict, unlock and reset.
+    """Judge random programs: of match, lock, insert, evict, unlock and reset, and of requests.
 
     Page sizes from 1 to 16, both policies, small and large trees, several namespaces, and the
-    misuse that has to be refused. Each failure is written to a file as soon as it is found, and
-    shrunk to a few operations.
+    misuse that has to be refused. Whole requests begin, store, commit, finish, are aborted and
+    preempted, and the contents of their pages are read back. Each failure is written to a file
+    as soon as it is found, and shrunk to a few operations.
     """
     if seconds is not None and ops is not None:
         raise typer.BadParameter("--seconds and --ops exclude each other")
+    if report is not None and not situations:
+        raise typer.BadParameter("--report and --no-situations exclude each other")
     if known is not None and not shrink:
         raise typer.BadParameter("--known compares what was shrunk: not with --no-shrink")
     try:
@@ -114,111 +133,45 @@ def fuzz(
             isolate=isolate,
             look_every=look_every,
             out=out,
+            machine=machine,
             shrink=shrink,
             known=known_failures,
             live=live,
+            situations=situations,
+            report=report,
         )
     )
 
 
+trace_commands.register(app)
+
+
 @app.command()
-def replay(
-    file: Annotated[Path, typer.Argument(help="A trace.")],
-    target: Annotated[
-        str | None, typer.Argument(help="Instead of the target that the trace names.")
+def report(
+    files: Annotated[
+        list[Path], typer.Argument(help="What `kvref fuzz --report` wrote; several are added up.")
+    ],
+    html: Annotated[
+        Path | None, typer.Option(help="File for the same as a page.", dir_okay=False)
     ] = None,
-    step: Annotated[
-        bool, typer.Option("--step", help="Show each operation and the tree after it.")
+    baseline: Annotated[
+        Path | None, typer.Option(help="An earlier report: what changed since is shown.")
+    ] = None,
+    require: Annotated[
+        bool, typer.Option("--require", help="Exit with 1 if a required situation was never met.")
     ] = False,
-    time_limit: _TimeLimit = fuzz_command.TIME_LIMIT,
-    isolate: _Isolate = False,
 ) -> None:
-    """Run a trace again, and say whether it still fails.
-
-    Exit status: 0 it agrees with the oracle, 1 it fails, 2 the file cannot be read, 125 the
-    target cannot be imported or built: as `git bisect run` wants it.
-    """
-    options = replay_command.Options(target, step, isolate, time_limit)
-    raise typer.Exit(replay_command.replay(file, options))
+    """Show what runs exercised: laws that had something at stake, and situations met."""
+    raise typer.Exit(report_command.report(files, html=html, baseline=baseline, require=require))
 
 
 @app.command()
-def shrink(
-    file: Annotated[Path, typer.Argument(help="A trace that fails.")],
-    target: Annotated[
-        str | None, typer.Argument(help="Instead of the target that the trace names.")
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option("-o", "--out", help="Where to.", show_default="FILE-shrunk.jsonl"),
-    ] = None,
-    seconds: Annotated[
-        float | None, typer.Option(min=0.0, help="Stop after so much time.", show_default="none")
-    ] = None,
-    time_limit: _TimeLimit = fuzz_command.TIME_LIMIT,
-    isolate: _Isolate = False,
+def situations(
+    name: Annotated[str | None, typer.Argument(help="Show this one, with an example.")] = None,
+    target: Annotated[str | None, typer.Option(help="Judge the example there, too.")] = None,
 ) -> None:
-    """Make a short trace of a long one that fails in the same way.
-
-    Ctrl-C keeps the shortest so far. Exit status: 0 shrunk, 1 it does not fail, 2 the file or the
-    target cannot be used, 130 interrupted.
-    """
-    raise typer.Exit(
-        shrink_command.shrink_file(
-            file, target, out, seconds=seconds, isolate=isolate, time_limit=time_limit
-        )
-    )
-
-
-@app.command()
-def export(
-    file: Annotated[Path, typer.Argument(help="A trace.")],
-    out: Annotated[
-        Path | None,
-        typer.Option("-o", "--out", help="Where to.", show_default="the standard output"),
-    ] = None,
-    style: Annotated[
-        Style, typer.Option("--as", help="A pytest module, or plain Python for a bug report.")
-    ] = Style.PYTEST,
-    manager: Annotated[
-        str | None,
-        typer.Option(
-            help="The class to import, module:Class.",
-            show_default="the one of kvgpu that the trace names, or its RadixCacheManager",
-        ),
-    ] = None,
-) -> None:
-    """Make a program of a trace that needs nothing of kvref.
-
-    It asserts all that has to come back, and last what differed: it fails on a manager that fails
-    as recorded, and passes on a right one. Nothing in the trace can become code of its own. Exit
-    status: 0 written, 2 the file cannot be read or written.
-    """
-    raise typer.Exit(export_command.export_file(file, out, style, manager))
-
-
-known_app = typer.Typer(no_args_is_help=True, help="The file of known failures.")
-app.add_typer(known_app, name="known")
-
-
-@known_app.command("add")
-def known_add(
-    file: Annotated[Path, typer.Argument(help="The known failures; made if it is not there.")],
-    trace: Annotated[Path, typer.Argument(help="A trace that fails.")],
-    note: Annotated[str, typer.Option(help="What it is, and where it is being mended.")] = "",
-    time_limit: _TimeLimit = fuzz_command.TIME_LIMIT,
-    isolate: _Isolate = False,
-) -> None:
-    """Shrink the trace and add it to the failures that `kvref fuzz --known` goes past."""
-    raise typer.Exit(known_command.add(file, trace, note, isolate=isolate, time_limit=time_limit))
-
-
-@known_app.command("list")
-def known_list(
-    file: Annotated[Path, typer.Argument(help="The known failures.")],
-) -> None:
-    """Show the known failures."""
-    raise typer.Exit(known_command.show(file))
+    """List the situations that a run should meet, or show one with a smallest example."""
+    raise typer.Exit(situations_command.situations(name, target))
 
 
 @app.command()
@@ -232,4 +185,6 @@ def main() -> None:
     if not __debug__:
         # The oracle's recount of itself is made of asserts, and the verdict says that it ran.
         sys.exit("kvref: not with python -O, which would leave out half of the checks")
+    # Before torch is imported: its threads spin, and a judge makes thousands of small calls.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
     app()

@@ -69,7 +69,8 @@ class Findings:
                 return
         divergence = failure.divergence
         self.found[divergence.kind.value, type(divergence.operation).__name__] += 1
-        stem = f"{safe_name(self.target)}-seed{failure.seed}-run{failure.run}"
+        which = "-requests" if self.machine.name == "requests" else ""
+        stem = f"{safe_name(self.target)}{which}-seed{failure.seed}-run{failure.run}"
         where = self._write(self.out / f"{stem}.jsonl", failure, program)
         way = self._ways.setdefault(same_way(divergence), _Way())
         way.count += 1

@@ -5,34 +5,44 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
-from rich.live import Live
 from rich.markup import escape
-from rich.text import Text
 
-from kvref.campaign import LOOK_EVERY, Totals, campaign, start_isolated, start_locally
+from kvref.campaign import (
+    LOOK_EVERY,
+    REQUESTS_LOOK_EVERY,
+    Failure,
+    campaign,
+    start_isolated,
+    start_locally,
+)
+from kvref.cli.exercised import exercised, watch
 from kvref.cli.exits import CLEAN, FOUND, INTERRUPTED, MISUSED, misused
 from kvref.cli.findings import Findings, Shrinking
-from kvref.cli.live import Live as LiveTrace
+from kvref.cli.live import Live
+from kvref.cli.machines import Machine, MachineChoice, machines_of
+from kvref.cli.progress import Progress
+from kvref.cli.verdict import judged, known_failures, verdict
 from kvref.isolated import TargetProcess
 from kvref.known import KnownFailures
-from kvref.laws import LAWS
-from kvref.manager_machine import MANAGER, ManagerBench
-from kvref.registry import UnknownTarget, find
-from kvref.target import CannotBuild, TargetFactory
+from kvref.machine import Bench
+from kvref.machines import MACHINES
+from kvref.manager_machine import ManagerBench
+from kvref.registry import UnknownTarget
+from kvref.requests.machine import RequestBench
+from kvref.requests.target import RequestTargetFactory
+from kvref.target import CannotBuild
 
-__all__ = ["LOOK_EVERY", "TIME_LIMIT", "Limits", "fuzz"]
+__all__ = ["LOOK_EVERY", "REQUESTS_LOOK_EVERY", "TIME_LIMIT", "Limits", "fuzz"]
 
 TIME_LIMIT = 10.0
 
 _QUICK = 0.5
 """The time limit of an operation while a hang is shrunk, in seconds."""
-_LEAST_ACCEPTED = 0.5
-"""Below this share the run says little: most calls were only refused."""
 
 
 @dataclass(frozen=True)
@@ -46,82 +56,124 @@ class Limits:
     one_operation: float
 
 
+@dataclass
+class _Runs:
+    """One machine's campaign, what it found, and the trace of its run in progress."""
+
+    machine: Machine
+    campaign: Iterator[Failure | None]
+    findings: Findings
+    live: Live
+
+
 def fuzz(
     target: str,
     limits: Limits,
     seed: int,
     *,
     isolate: bool,
-    look_every: int,
+    look_every: int | None,
     out: Path,
+    machine: MachineChoice | None = None,
     shrink: bool = True,
     known: KnownFailures | None = None,
     live: bool = False,
+    situations: bool = True,
+    report: Path | None = None,
 ) -> int:
     """Run the campaign; returns the exit status."""
     console = Console(highlight=False, soft_wrap=True)
     try:
-        factory = find(target)
+        machines = machines_of(target, machine, look_every)
     except UnknownTarget as error:
         return misused("fuzz", error)
     console.print(
         f"target {escape(target)}, seed {seed}"
         + (f", run {limits.run}" if limits.run is not None else "")
     )
+    if situations:
+        watch(target, machines)
     process = TargetProcess(target, limits.one_operation) if isolate else None
-    start = start_isolated(process) if process else start_locally(factory, limits.one_operation)
-    options = _options(limits, isolate, look_every)
-    totals = Totals()
-    known = known or KnownFailures([])
-    bench = ManagerBench(factory, look_every=look_every, start=start)
-    findings = Findings(
-        console,
-        MANAGER,
-        bench,
-        target,
-        f"kvref fuzz {target}{options}",
-        out,
-        Shrinking(_quick(bench, factory, limits, look_every, isolate)) if shrink else None,
-        known,
-    )
-    found = findings.found
-    live_trace = LiveTrace(out, MANAGER, target, factory.promises, seed, look_every, on=live)
     # The time of a process of its own is not ours to count.
     clock, of_what = (time.monotonic, "") if isolate else (time.process_time, " of processor time")
+    known = known or KnownFailures([])
+    options = _options(limits, isolate, look_every)
+    named = machine is not None or len(machines) > 1
+    found: Counter[tuple[str, str]] = Counter()
+
+    def runs_of(each: Machine) -> _Runs:
+        start: Any = (
+            start_isolated(process)
+            if process
+            else start_locally(each.factory, limits.one_operation)
+        )
+        kind = MACHINES[each.name]
+        bench = _bench(each, start)
+        how = target + (f" --machine {each.name}" if named else "") + options
+        findings = Findings(
+            console,
+            kind,
+            bench,
+            target,
+            f"kvref fuzz {how}",
+            out,
+            Shrinking(_quick(bench, each, limits, isolate)) if shrink else None,
+            known,
+            found,
+        )
+        promises = each.factory.promises
+        trace = Live(out, kind, target, promises, seed, each.look_every, on=live)
+        runs = campaign(
+            start,
+            each.factory,
+            seed,
+            each.totals,
+            first_run=limits.run or 0,
+            look_every=each.look_every,
+            clock=clock,
+            listen=trace.listen,
+            counting=each.counting,
+        )
+        return _Runs(each, runs, findings, trace)
+
+    all_runs = [runs_of(each) for each in machines]
     interrupted = False
     unbuilt: CannotBuild | None = None
     began = time.monotonic()
-    runs = campaign(
-        start,
-        factory,
-        seed,
-        totals,
-        first_run=limits.run or 0,
-        look_every=look_every,
-        clock=clock,
-        listen=live_trace.listen,
-    )
     try:
-        with _progress(console, totals, found) as show:
-            for failure in runs:
+        with Progress(console) as progress:
+            for findings, failure in _in_turn(all_runs, once=limits.run is not None):
                 if failure is not None:
                     findings.take(failure)
-                show(time.monotonic() - began)
-                if _enough(limits, totals, found, time.monotonic() - began):
+                progress.show(lambda elapsed: _line(machines, found, elapsed))
+                if _enough(limits, machines, found, time.monotonic() - began):
                     break
     except KeyboardInterrupt:
         interrupted = True
     except CannotBuild as error:
         unbuilt = error
     finally:
-        live_trace.close()
+        for each_run in all_runs:
+            each_run.live.close()
         if process is not None:
             process.close()
-    if totals.runs or unbuilt is None:
-        _verdict(
-            console, factory, totals, found, time.monotonic() - began, look_every, of_what, known
+    ran = [each for each in machines if each.totals.runs or unbuilt is None]
+    for each in ran:
+        if len(ran) == 1:
+            each.seconds = time.monotonic() - began
+        judged(console, each, of_what, title=len(machines) > 1)
+    if [each.name for each in machines] == ["manager"] and machine is None:
+        console.print(
+            "whole requests were not judged: the target is a bare manager "
+            "(--machine requests puts the reference life of requests over it)"
         )
-    _known(console, known)
+    lowest = min((each.totals.share_accepted for each in ran), default=1.0)
+    missed = exercised(console, ran, report, title=len(machines) > 1)
+    good = True
+    if ran:
+        unmet = [] if limits.run is not None else missed
+        good = verdict(console, lowest, found, known, unmet)
+    known_failures(console, known)
     if unbuilt is not None:
         misused("fuzz", unbuilt)
     if found:
@@ -131,119 +183,66 @@ def fuzz(
     if interrupted:
         console.print("[bold]interrupted[/bold]: clean so far")
         return INTERRUPTED
-    return CLEAN if totals.share_accepted >= _LEAST_ACCEPTED else FOUND
+    return CLEAN if good else FOUND
 
 
-def _quick(
-    bench: ManagerBench, factory: TargetFactory, limits: Limits, look_every: int, isolate: bool
-) -> ManagerBench:
+def _bench(machine: Machine, start: Callable[[Any], Any]) -> Bench:
+    factory, look_every = machine.factory, machine.look_every
+    if isinstance(factory, RequestTargetFactory):
+        return RequestBench(factory, look_every=look_every, start=start)
+    return ManagerBench(factory, look_every=look_every, start=start)
+
+
+def _quick(bench: Bench, machine: Machine, limits: Limits, isolate: bool) -> Bench:
     """With a short time limit, where that costs nothing: an isolated process would start anew."""
     if isolate or limits.one_operation <= _QUICK:
         return bench
-    return ManagerBench(factory, look_every=look_every, start=start_locally(factory, _QUICK))
+    return _bench(machine, start_locally(machine.factory, _QUICK))
 
 
-def _known(console: Console, known: KnownFailures) -> None:
-    for each, count in known.met:
-        console.print(f"known, {count} times: {each.kind.value}, {each.note}", markup=False)
-    for each in known.not_met:
-        console.print(f"known, and did not occur: {each.kind.value}, {each.note}", markup=False)
+def _in_turn(all_runs: list[_Runs], *, once: bool) -> Iterator[tuple[Findings, Failure | None]]:
+    """Run after run, of the machine that has run the shortest time; or one of each."""
+    waiting = list(all_runs)
+    while waiting:
+        turn = min(waiting, key=lambda each: each.machine.seconds)
+        began = time.monotonic()
+        try:
+            failure = next(turn.campaign)
+        finally:
+            turn.machine.seconds += time.monotonic() - began
+        if once:
+            waiting.remove(turn)
+        yield turn.findings, failure
 
 
 def _enough(
-    limits: Limits, totals: Totals, found: Counter[tuple[str, str]], elapsed: float
+    limits: Limits, machines: list[Machine], found: Counter[tuple[str, str]], elapsed: float
 ) -> bool:
-    return (
-        limits.run is not None
-        or found.total() >= limits.failures
-        or (limits.seconds is not None and elapsed >= limits.seconds)
-        or (limits.operations is not None and totals.operations >= limits.operations)
+    """Whether to stop; not before each machine has run once."""
+    operations = sum(machine.totals.operations for machine in machines)
+    return found.total() >= limits.failures or (
+        limits.run is None
+        and all(machine.totals.runs for machine in machines)
+        and (
+            (limits.seconds is not None and elapsed >= limits.seconds)
+            or (limits.operations is not None and operations >= limits.operations)
+        )
     )
 
 
-@contextmanager
-def _progress(console: Console, totals: Totals, found: Counter[tuple[str, str]]) -> Iterator[_Show]:
-    """A line that is rewritten on a terminal, and one every ten seconds anywhere else."""
-    if console.is_terminal:
-        with Live(console=console, refresh_per_second=4, transient=True) as live:
-            yield _Show(lambda line: live.update(Text(line)), 0.25, totals, found)
-    else:
-        yield _Show(lambda line: print(line, flush=True), 10.0, totals, found)  # noqa: T201
+def _line(machines: list[Machine], found: Counter[tuple[str, str]], elapsed: float) -> str:
+    done = "".join(
+        f"{machine.name} {machine.totals.operations:,} operations, "
+        f"{machine.totals.rate:,.0f}/s, {machine.totals.share_accepted:.0%} accepted; "
+        for machine in machines
+    )
+    return f"{elapsed:5.0f} s  {done}{found.total()} failures"
 
 
-class _Show:
-    """Puts a line of progress, not more often than every so many seconds."""
-
-    def __init__(
-        self,
-        put: Callable[[str], None],
-        every: float,
-        totals: Totals,
-        found: Counter[tuple[str, str]],
-    ) -> None:
-        self._put, self._every, self._totals, self._found = put, every, totals, found
-        self._next = every
-
-    def __call__(self, elapsed: float) -> None:
-        if elapsed >= self._next:
-            self._next = elapsed + self._every
-            totals = self._totals
-            self._put(
-                f"{elapsed:5.0f} s  {totals.operations:,} operations  {totals.rate:,.0f}/s  "
-                f"{totals.share_accepted:.0%} accepted  {self._found.total()} failures"
-            )
-
-
-def _options(limits: Limits, isolate: bool, look_every: int) -> str:
+def _options(limits: Limits, isolate: bool, look_every: int | None) -> str:
     """Those that a run depends on, where they are not the defaults."""
     return (
         (" --isolate" if isolate else "")
         + (f" --time-limit {limits.one_operation:g}" if limits.one_operation != TIME_LIMIT else "")
-        + (f" --look-every {look_every}" if look_every != LOOK_EVERY else "")
+        + (f" --look-every {look_every}" if look_every is not None else "")
     )
-
-
-def _verdict(
-    console: Console,
-    factory: TargetFactory,
-    totals: Totals,
-    found: Counter[tuple[str, str]],
-    elapsed: float,
-    look_every: int,
-    of_what: str,
-    known: KnownFailures,
-) -> None:
-    console.print(
-        f"\n{totals.operations:,} operations in {totals.runs:,} runs and {elapsed:.1f} s, "
-        f"{totals.rate:,.0f}/s{of_what}; {totals.share_accepted:.0%} accepted, "
-        f"{totals.refused:,} rightly refused"
-        + (f", {totals.skipped:,} skipped" if totals.skipped else "")
-    )
-    console.print("judged, how often:")
-    promises = factory.promises
-    reasons = promises.not_judged()
-    for law, sentence in LAWS.items():
-        count = totals.judged[law]
-        if law == "legal-victims" and promises.eviction == "exact":
-            continue  # no gap: the law of victims says more
-        if count:
-            note = f"  [dim]({escape(reasons[law])})[/dim]" if law in reasons else ""
-            console.print(f"  {count:>10,}  {law}: {sentence}{note}")
-        else:
-            reason = reasons.get(law, "it did not come up, or the target cannot be looked into")
-            console.print(f"           -  {law}: [yellow]not judged[/yellow], {escape(reason)}")
-    console.print(
-        f"structure, integrity and the oracle's own recount: every {look_every} operations of a "
-        "run, before its locks are given back, and at its end; all else after each operation"
-    )
-    if found:
-        kinds = ", ".join(f"{kind} at {where} ({count})" for (kind, where), count in found.items())
-        console.print(f"[bold red]found {found.total()}[/bold red]: {kinds}")
-    elif totals.share_accepted < _LEAST_ACCEPTED:
-        console.print(
-            f"[bold red]not a meaningful run[/bold red]: only {totals.share_accepted:.0%} of the "
-            f"operations were accepted, fewer than {_LEAST_ACCEPTED:.0%}"
-        )
-    else:
-        beside = " beside those that are known" if known.met else ""
-        console.print(f"[bold green]clean[/bold green]: no difference from the oracle{beside}")

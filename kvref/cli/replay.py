@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from kvref.cli.exits import CLEAN, FOUND, MISUSED, UNTESTABLE, console, misused
 from kvref.cli.step_view import StepView
+from kvref.cli.workload import Options as Workload
+from kvref.cli.workload import replay_requests
 from kvref.registry import UnknownTarget
 from kvref.replaying import Replayed, replay_trace
 from kvref.steps import walk
@@ -17,25 +18,32 @@ from kvref.traces.reader import first_line, read
 
 __all__ = ["Options", "replay"]
 
+_DEFAULT = "kvgpu-radix"
+
 
 @dataclass(frozen=True)
 class Options:
-    """What a replay was asked for beside the file; `target` None for the one in the file."""
+    """What a replay was asked for beside the file.
+
+    Fields:
+        target: None for the one in the file, or the default.
+        step, isolate, seconds: for a trace of operations.
+        workload: for one of requests.
+    """
 
     target: str | None
     step: bool
     isolate: bool
     seconds: float
+    workload: Workload
 
 
 def replay(path: Path, options: Options) -> int:
     """Replay the file, of whatever kind it is; returns the exit status."""
     try:
-        first = first_line(path)
-        for recognise, replay_kind in _KINDS:
-            if recognise(first):
-                return replay_kind(path, options)
-        raise TraceError(path, 1, "not a kind of file that can be replayed")
+        if _is_trace(first_line(path)):
+            return _replay_trace(path, options)
+        return replay_requests(path, options.target or _DEFAULT, options.workload)
     except TraceError as error:
         return misused("replay", error)
 
@@ -102,10 +110,4 @@ def _verdict(trace: Trace, replayed: Replayed) -> int:
 
 def _is_trace(first: bytes) -> bool:
     # Also one of a version that is not read here: the reader says so better.
-    return b'"kvref.trace/' in first[:4096] or not first
-
-
-_KINDS: tuple[tuple[Callable[[bytes], bool], Callable[[Path, Options], int]], ...] = (
-    (_is_trace, _replay_trace),
-)
-"""By its first line: what a file is, and what replays it. The first that fits."""
+    return b'"kvref.trace/' in first[:4096]

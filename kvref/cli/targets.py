@@ -6,7 +6,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from kvref.registry import GROUP, UnknownTarget, find, registered
+from kvref.registry import GROUP, UnknownTarget, load, registered
+from kvref.requests.target import RequestTargetFactory
 
 __all__ = ["targets"]
 
@@ -21,11 +22,14 @@ def targets() -> None:
     table = Table("target", "factory", "what it is", box=None, header_style="bold")
     for name, entry in found.items():
         try:
-            factory = find(name)
+            factory = load(name)
         except UnknownTarget as error:
             table.add_row(escape(name), escape(entry.value), escape(f"not usable here: {error}"))
             continue
         table.add_row(escape(name), escape(entry.value), escape(factory.description))
+        requests = factory if isinstance(factory, RequestTargetFactory) else factory.requests
+        what = "whole requests alone" if requests is factory else "a manager, and whole requests"
+        table.add_row("", "", f"[dim]{'a bare manager' if requests is None else what}[/dim]")
         for law, reason in factory.promises.not_judged().items():
             if not (law == "legal-victims" and factory.promises.eviction == "exact"):
                 table.add_row("", "", f"[dim]not judged: {law} ({escape(reason)})[/dim]")

@@ -14,7 +14,9 @@ import msgspec
 
 from kvref.answers import Answer, Raised, Returned
 from kvref.configuration import Configuration
+from kvref.executor import Sizes
 from kvref.judge import Judge
+from kvref.listener import AnyOracle
 from kvref.machine import Program
 from kvref.manager_machine import rightly_owned
 from kvref.naive_oracle import NaiveOracle
@@ -22,6 +24,7 @@ from kvref.operations import Evict, Insert, Match, Operation, Unlock
 from kvref.oracle import Handle, NodeView, Oracle
 from kvref.promises import Promises
 from kvref.refusals import BUILTIN, Refusal
+from kvref.requests.executor import RequestAnswer
 from kvref.traces.format import Record
 
 __all__ = ["Rehearsed", "Step", "rehearse"]
@@ -103,6 +106,8 @@ def rehearse(
 class _Right:
     """A judge's executor and listener in one: it hears what is right before it is asked."""
 
+    limited = False
+
     def __init__(self, promises: Promises, records: Sequence[Record]) -> None:
         self.steps: list[Step] = []
         self.oracle: Oracle | NaiveOracle | None = None
@@ -123,18 +128,25 @@ class _Right:
             step.allowed = [slot for slots in unlocked for slot in slots]
         self.steps.append(step)
 
-    def answers(self, index: int, answer: Answer) -> None:
+    def answers(self, index: int, answer: Answer | RequestAnswer) -> None:
         """It is our own."""
 
-    def ends(self, index: int, oracle: Oracle | NaiveOracle) -> None:
-        self.steps[-1].sizes = oracle.evictable_size, oracle.protected_size
+    def ends(self, index: int, oracle: AnyOracle) -> None:
+        self.steps[-1].sizes = self._sizes()
 
-    def skips(self, index: int, operation: Any, oracle: Oracle | NaiveOracle) -> None:
+    def skips(self, index: int, operation: Any, oracle: AnyOracle) -> None:
         self.steps.append(Step(index, operation, skipped=True))
 
     # ------------------------------------------------------------------------- the executor
 
-    def call(self, index: int, operation: Operation) -> Answer:
+    def call(self, index: int, operation: Operation) -> tuple[Answer, Sizes]:
+        evictable, protected = self._sizes()
+        step = self.steps[-1]
+        if step.allowed is not None:  # the oracle follows once it has seen the choice
+            evictable -= len(step.chosen or ())
+        return self._answer(operation), (evictable, protected)
+
+    def _answer(self, operation: Operation) -> Answer:
         step = self.steps[-1]
         expected = step.expected
         if isinstance(expected, Refusal):
@@ -147,10 +159,6 @@ class _Right:
         if step.allowed is not None:
             return Returned(step.chosen or [])
         return Returned(expected)
-
-    def sizes(self) -> tuple[int, int] | Answer:
-        assert self.oracle is not None
-        return self.oracle.evictable_size, self.oracle.protected_size
 
     def integrity(self) -> Answer:
         return Returned(None)
@@ -168,6 +176,10 @@ class _Right:
 
     def close(self) -> None:
         """Nothing to give back."""
+
+    def _sizes(self) -> tuple[int, int]:
+        assert self.oracle is not None
+        return self.oracle.evictable_size, self.oracle.protected_size
 
     def _own_choice(self, expected: Any) -> bool:
         return self._promises.eviction == "legal" and isinstance(expected, int)

@@ -6,14 +6,15 @@ from collections.abc import Callable, Hashable
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from kvgpu import NaiveCacheManager, RadixCacheManager
 from kvref.configuration import Configuration
 from kvref.oracle import NodeView
 from kvref.promises import Promises
 from kvref.refusals import RefusalKind
+from kvref.requests.target import RequestTargetFactory
 from kvref.target import TargetFactory
+from kvref.targets.kvgpu_requests import naive_requests, radix_requests
+from kvref.targets.kvgpu_structure import fingerprint, nodes
 from kvref.targets.torch_manager import TorchTarget
 
 __all__ = ["RadixTarget", "naive", "radix", "radix_factory"]
@@ -24,28 +25,18 @@ class RadixTarget(TorchTarget):
 
     def nodes(self) -> list[NodeView]:
         """Every node with its slots and its lock count."""
-        return [
-            NodeView(namespace, prefix, tuple(slots), node.ref_count)
-            for namespace, prefix, slots, node in _walk(self.manager.core)
-        ]
+        return nodes(self.manager.core)
 
     def fingerprint(self) -> Hashable:
         """Nodes with their counts and times, the sizes and the eviction order."""
-        core = self.manager.core
-        found: list[Hashable] = []
-        for namespace, root in core.roots.items():
-            found.append(namespace)
-            waiting = [(child, 0) for child in root.children.values()]
-            while waiting:
-                node, above = waiting.pop()
-                counts = (node.ref_count, node.own_locks, node.recency, node.created)
-                found.append((above, node.key, node.pages.tobytes(), counts))
-                number = len(found)
-                waiting += [(child, number) for child in node.children.values()]
-        return tuple(found), core.evictable_size, core.protected_size, tuple(core.leaves)
+        return fingerprint(self.manager.core)
 
 
-def radix_factory(manager: Callable[..., Any], description: str = "") -> TargetFactory:
+def radix_factory(
+    manager: Callable[..., Any],
+    description: str = "",
+    requests: RequestTargetFactory | None = None,
+) -> TargetFactory:
     """A target of `manager`, a class with the constructor of `RadixCacheManager`."""
 
     def build(configuration: Configuration) -> RadixTarget:
@@ -59,10 +50,12 @@ def radix_factory(manager: Callable[..., Any], description: str = "") -> TargetF
         )
         return RadixTarget(make, page_size=configuration.page_size)
 
-    return TargetFactory(build, Promises(), description)
+    return TargetFactory(build, Promises(), description, requests)
 
 
-radix = radix_factory(RadixCacheManager, "prefix sharing, locks, LRU or FIFO eviction")
+radix = radix_factory(
+    RadixCacheManager, "prefix sharing, locks, LRU or FIFO eviction", radix_requests()
+)
 
 
 def _build_naive(configuration: Configuration) -> TorchTarget:
@@ -78,20 +71,5 @@ naive = TargetFactory(
         refuses=frozenset({RefusalKind.TYPE, RefusalKind.VALUE, RefusalKind.UNSUPPORTED}),
     ),
     "the baseline that remembers nothing",
+    naive_requests,
 )
-
-
-def _walk(core: Any) -> list[tuple[str | None, tuple[int, ...], list[int], Any]]:
-    """Each node with its namespace, the tokens that it ends and its slots."""
-    found = []
-    size = core.page_size
-    for namespace, root in core.roots.items():
-        nothing: tuple[int, ...] = ()
-        waiting = [(child, nothing) for child in root.children.values()]
-        while waiting:
-            node, above = waiting.pop()
-            prefix = above + tuple(np.frombuffer(node.key, dtype=np.int64).tolist())
-            slots = [page * size + i for page in node.pages.tolist() for i in range(size)]
-            found.append((namespace, prefix, slots, node))
-            waiting += [(child, prefix) for child in node.children.values()]
-    return found

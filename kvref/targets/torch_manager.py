@@ -17,9 +17,9 @@ import torch
 
 from kvref.operations import Carried
 
-__all__ = ["TorchTarget"]
+__all__ = ["JUNK", "TorchTarget", "carry"]
 
-_JUNK = -(2**31) + 7
+JUNK = -(2**31) + 7
 """What buffers are overwritten with once they were passed: no token or slot of any program."""
 
 
@@ -65,12 +65,12 @@ class TorchTarget:
         carried: Carried = "int64",
     ) -> tuple[Any, list[int]]:
         """The handle, and the slots as a list; the tensors are overwritten afterwards."""
-        buffer, input_ids = _tokens(tokens, carried)
+        buffer, input_ids = carry(tokens, carried)
         if self._namespaces:
             handle, indices = self.manager.match_prefix(input_ids, namespace=namespace)
         else:
             handle, indices = self.manager.match_prefix(input_ids)
-        buffer.fill(_JUNK)
+        buffer.fill(JUNK)
         return handle, _read(indices, self._index_dtype)
 
     def insert_prefix(
@@ -82,7 +82,7 @@ class TorchTarget:
         carried: Carried = "int64",
     ) -> int:
         """How much was cached already; the tensors are overwritten afterwards."""
-        buffer, input_ids = _tokens(tokens, carried)
+        buffer, input_ids = carry(tokens, carried)
         places = np.array(slots, dtype=self._numpy_dtype)
         indices = torch.from_numpy(places)
         already: int
@@ -90,8 +90,8 @@ class TorchTarget:
             already = self.manager.insert_prefix(input_ids, indices, namespace=namespace)
         else:
             already = self.manager.insert_prefix(input_ids, indices)
-        buffer.fill(_JUNK)
-        places.fill(_JUNK)
+        buffer.fill(JUNK)
+        places.fill(JUNK)
         return already
 
     def lock_handle(self, handle: Any, unlock: bool = False) -> None:
@@ -124,13 +124,14 @@ class TorchTarget:
         return self._other.match_prefix(torch.arange(self._page_size))[0]
 
 
-def _tokens(tokens: Sequence[int], carried: Carried) -> tuple[npt.NDArray[Any], torch.Tensor]:
+def carry(tokens: Sequence[int], carried: Carried) -> tuple[npt.NDArray[Any], torch.Tensor]:
     """The tokens as a tensor, and the buffer that it is a view of (numpy is the faster side)."""
     dtype, strided = _CARRIED[carried]
     if not strided:
         buffer = np.array(tokens, dtype=dtype)
         return buffer, torch.from_numpy(buffer)
-    buffer = np.full(2 * len(tokens), _JUNK, dtype=dtype)
+    buffer = np.empty(2 * len(tokens), dtype=dtype)
+    buffer.fill(JUNK)  # half the time of `np.full`
     buffer[::2] = tokens
     return buffer, torch.from_numpy(buffer[::2])
 
@@ -146,13 +147,14 @@ def _read(indices: torch.Tensor, dtype: torch.dtype) -> list[int]:
             f"a {indices.dtype} tensor of {indices.dim()} dimensions came back, where {dtype} and "
             "one dimension are due"
         )
+    if not indices.numel():
+        return []
+    values: list[int]
     if indices.is_cpu:  # through numpy, which is the faster side
         array = indices.numpy()
-        values: list[int] = array.tolist()
-        if values:
-            array.fill(_JUNK)
-        return values
-    values = indices.tolist()
-    if values:
-        indices.fill_(_JUNK)
+        values = array.tolist()
+        array.fill(JUNK)
+    else:
+        values = indices.tolist()
+        indices.fill_(JUNK)
     return values

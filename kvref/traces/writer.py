@@ -11,10 +11,9 @@ import msgspec
 
 from kvref.answers import Answer
 from kvref.divergence import Divergence
-from kvref.listener import answer_in_words, expected_in_words
+from kvref.listener import AnyOracle, answer_in_words, expected_in_words
 from kvref.machine import Machine, Program
-from kvref.naive_oracle import NaiveOracle
-from kvref.oracle import Oracle
+from kvref.requests.executor import RequestAnswer
 from kvref.revision import revision, versions
 from kvref.traces.format import (
     SCHEMA,
@@ -71,15 +70,15 @@ class Recorder:
         self._expected = expected_in_words(operation, expected)
         self._got = None
 
-    def answers(self, index: int, answer: Answer) -> None:
+    def answers(self, index: int, answer: Answer | RequestAnswer) -> None:
         """It came back."""
         self._got = answer_in_words(self._operation, answer)
 
-    def ends(self, index: int, oracle: Oracle | NaiveOracle) -> None:
+    def ends(self, index: int, oracle: AnyOracle) -> None:
         """It was judged."""
         self.records.append(Record(self._expected, self._got, digest(oracle)))
 
-    def skips(self, index: int, operation: Any, oracle: Oracle | NaiveOracle) -> None:
+    def skips(self, index: int, operation: Any, oracle: AnyOracle) -> None:
         """It is not issued."""
         self.records.append(Record(None, None, digest(oracle)))
 
@@ -103,12 +102,12 @@ class TraceWriter(Recorder):
         super().begins(index, operation, expected)
         self._write(_line(self._machine, index, operation, self._expected))
 
-    def ends(self, index: int, oracle: Oracle | NaiveOracle) -> None:
+    def ends(self, index: int, oracle: AnyOracle) -> None:
         """Write what came back."""
         super().ends(index, oracle)
         self._outcome(index)
 
-    def skips(self, index: int, operation: Any, oracle: Oracle | NaiveOracle) -> None:
+    def skips(self, index: int, operation: Any, oracle: AnyOracle) -> None:
         """Write that it was not issued: no expectation, and nothing that came back."""
         super().skips(index, operation, oracle)
         self._write(_line(self._machine, index, operation, None))

@@ -31,6 +31,9 @@ from kvref.operations import (
     Unlock,
 )
 from kvref.registry import find
+from kvref.situations import collector
+from kvref.situations.counting import Counting
+from kvref.situations.manager import ManagerWatcher
 from kvref.target import TargetFactory
 from kvstrategies.configuration import configurations
 from kvstrategies.failures import is_final, shorter
@@ -62,6 +65,8 @@ class ManagerMachine(RuleBasedStateMachine):
         super().__init__()
         self.judge: Judge | None = None
         self._executor: LocalExecutor | None = None
+        self._counting: Counting | None = None
+        self._watcher: ManagerWatcher | None = None
         self._sequences: list[tuple[int, ...]] = []
         self._matches: list[int] = []
 
@@ -85,7 +90,11 @@ class ManagerMachine(RuleBasedStateMachine):
         self._spaces = spaces if promises.namespaces else (None,)
         self._carried = _NARROW if max(map(abs, alphabet)) < 2**31 else _WIDE
         self._executor = LocalExecutor(self.factory(configuration), self.time_limit)
-        self.judge = Judge(self._executor, configuration, promises)
+        self._counting = collector.counting(self.factory, self.target or "")
+        self._watcher = self._counting.watch(configuration) if self._counting else None
+        self.judge = Judge(self._executor, configuration, promises, listener=self._watcher)
+        if self._watcher:
+            self._watcher.attach(self.judge)
         for recipe in first:
             self.insert(recipe, 0, recipe.content)
 
@@ -188,6 +197,8 @@ class ManagerMachine(RuleBasedStateMachine):
                 for operation in drain(self.judge):
                     self._apply(operation)
         finally:
+            if self._counting and self._watcher and self.judge:
+                self._counting.count(self._watcher, self.judge)
             if self._executor is not None:
                 self._executor.close()
 

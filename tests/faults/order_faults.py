@@ -91,16 +91,16 @@ class SplitIsACreation(RadixCore):
 class EvictsOneMore(RadixCore):
     """The loop runs until more than `size` is free."""
 
-    def choose_victims(self, size: int) -> list[Node]:
-        return super().choose_victims(min(size + 1, self.evictable_size) if size else 0)
+    def choose_victims(self, size: int, keeping: Any = None) -> list[Node]:
+        return super().choose_victims(min(size + 1, self.evictable_size) if size else 0, keeping)
 
 
 @fault("SGL-4987")
 class EvictStopsEarly(RadixCore):
     """Progress is counted before the node is looked at: one node too few."""
 
-    def choose_victims(self, size: int) -> list[Node]:
-        victims = super().choose_victims(size)
+    def choose_victims(self, size: int, keeping: Any = None) -> list[Node]:
+        victims = super().choose_victims(size, keeping)
         return victims[:-1] if len(victims) > 1 else victims
 
 
@@ -119,8 +119,8 @@ class ParentNeverBecomesALeaf(RadixCore):
 class VictimsAreReversed(RadixCore):
     """Nodes are returned root side first, not in the order in which they went."""
 
-    def plan_evict(self, size: int) -> EvictPlan:
-        plan = super().plan_evict(size)
+    def plan_evict(self, size: int, keeping: Any = None) -> EvictPlan:
+        plan = super().plan_evict(size, keeping)
         slots = self.slots_of([node.pages for node in reversed(plan.victims)])
         return EvictPlan(plan.victims, slots)
 

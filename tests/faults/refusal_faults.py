@@ -69,12 +69,12 @@ class EmptyHandleIsRefused(RadixCacheManager):
 class RefusedEvictHasEvicted(RadixCore):
     """An evict of too much takes what there is, and then fails."""
 
-    def plan_evict(self, size: int) -> EvictPlan:
+    def plan_evict(self, size: int, keeping: Any = None) -> EvictPlan:
         if size > self.evictable_size:
             evictable = self.evictable_size
             self.apply_evict(super().plan_evict(evictable))
             raise NotEvictable(size, evictable)
-        return super().plan_evict(size)
+        return super().plan_evict(size, keeping)
 
 
 @fault("VLLM-11562")
@@ -94,8 +94,8 @@ class RefusedInsertHasTouched(RadixCore):
 class EvictTakesWhatThereIs(RadixCore):
     """An evict of too much is cut to the evictable size instead of refused."""
 
-    def plan_evict(self, size: int) -> EvictPlan:
-        return super().plan_evict(min(size, self.evictable_size))
+    def plan_evict(self, size: int, keeping: Any = None) -> EvictPlan:
+        return super().plan_evict(min(size, self.evictable_size), keeping)
 
 
 @fault("SGL-22753")

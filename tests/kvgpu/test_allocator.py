@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from kvgpu import OutOfPages, PageAllocator
+from kvgpu import InvalidType, InvalidValue, OutOfPages, PageAllocator
 
 
 def test_allocated_pages_are_distinct_and_were_free():
@@ -114,3 +114,54 @@ def test_pages_are_not_lost_between_threads():
     for thread in threads:
         thread.join()
     assert sorted(allocator.allocate(64).tolist()) == list(range(64))
+
+
+def test_pages_in_no_place_are_shown_and_are_the_caller_s():
+    allocator = PageAllocator(4, 1)
+    taken = allocator.allocate(2).tolist()
+    free = allocator.free_pages
+    assert free.dtype == np.int32
+    assert sorted([*taken, *free.tolist()]) == [0, 1, 2, 3]
+    free[:] = 0
+    assert sorted([*taken, *allocator.allocate(2).tolist()]) == [0, 1, 2, 3]
+    assert allocator.free_pages.tolist() == []
+
+
+@pytest.mark.parametrize("number", range(5))
+def test_an_exchange_gives_back_and_takes_in_one_step(number):
+    allocator = PageAllocator(4, 1)
+    used = set(allocator.allocate(4).tolist())
+    allocator.free([3])
+    given = allocator.exchange([0, 2], min(number, 3))
+    assert given.dtype == np.int32
+    assert len(set(given.tolist())) == min(number, 3)
+    assert set(given.tolist()) <= {0, 2, 3}
+    assert allocator.num_free_pages == 3 - len(given)
+    assert used - {0, 2, 3} == {1}
+    allocator.free([1, *given.tolist()])
+    assert sorted(allocator.allocate(4).tolist()) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("pages", "number", "error"),
+    [
+        ([0, 1], 4, OutOfPages),
+        ([0, 3], 1, InvalidValue),
+        ([0, 0], 1, InvalidValue),
+        ([4], 1, InvalidValue),
+        ([0], -1, InvalidValue),
+        ([0], True, InvalidType),
+        (None, 1, InvalidType),
+    ],
+)
+def test_a_refused_exchange_has_changed_nothing(pages, number, error):
+    allocator = PageAllocator(4, 1)
+    allocator.allocate(4)
+    allocator.free([3])
+    with pytest.raises(error) as caught:
+        allocator.exchange(pages, number)
+    if error is OutOfPages:
+        assert (caught.value.needed, caught.value.free) == (4, 3)
+    assert allocator.free_pages.tolist() == [3]
+    allocator.free([0, 1, 2])
+    assert sorted(allocator.allocate(4).tolist()) == [0, 1, 2, 3]

@@ -383,6 +383,13 @@ def test_a_healthy_cache_passes_and_is_not_changed(policy, page_size):
         walk.manager.check_integrity()
 
 
+def test_a_number_of_another_class_of_ints_is_a_number():
+    manager = healthy()
+    node = at(manager.core, *TWOS)
+    node.own_locks = type("Count", (int,), {})(node.own_locks)
+    manager.check_integrity()
+
+
 def test_a_tree_deeper_than_the_recursion_limit_passes():
     manager = RadixCacheManager("cpu")
     depth = 2 * sys.getrecursionlimit()

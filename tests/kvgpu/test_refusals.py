@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -24,7 +26,9 @@ from kvgpu import (
     RadixCacheManager,
     StaleHandle,
     UnbalancedUnlock,
+    _slot_checks,
 )
+from kvgpu._slot_checks import require_slots
 from tests.kvgpu.trees import ids, insert, match, picture, slots
 
 
@@ -193,6 +197,38 @@ class TestSlotsInCheckedMode:
         refused(lambda: insert(manager, [1], [-1]), InvalidValue, ValueError, expected=expected)
         assert insert(manager, [1], [2**31 - 1]) == 0
         manager.check_integrity()
+
+    def test_a_page_beyond_what_an_int32_holds_is_refused_in_any_pool(self):
+        last = 2**31 // 3 * 3
+        for num_slots in (None, 2**31, 2**32):
+            manager = RadixCacheManager("cpu", page_size=3, num_slots=num_slots, checked=True)
+            at = [last, last + 1, -(2**31)]  # as if the third had overflown
+            refused(lambda m=manager, at=at: insert(m, [1] * 3, at), InvalidValue, ValueError)
+            assert insert(manager, [1] * 3, [last - 3, last - 2, last - 1]) == 0
+
+    def test_the_short_way_to_yes_never_says_yes_where_there_is_a_complaint(self, monkeypatch):
+        random, said = Random(0), Counter[bool]()
+        for _ in range(2000):
+            size, num_slots = random.choice((1, 2, 3)), random.choice((None, 7, 12))
+            page = lambda: random.randint(-1, 5)  # noqa: E731
+            at = [page() * size + i for _ in range(random.randint(0, 3)) for i in range(size)]
+            own = at[: random.randint(0, len(at) // size) * size]
+            if at and random.random() < 0.3:
+                at[random.randrange(len(at))] += 1
+            places, mine = np.array(at, np.int32), np.array(own, np.int32)
+            held = {slot // size for slot in own} | {random.randint(0, 5)}
+            short = _slot_checks._all_well(places, mine, size, num_slots, held)
+            with monkeypatch.context() as without:
+                without.setattr(_slot_checks, "_all_well", lambda *_: False)
+                try:
+                    require_slots(places, mine, page_size=size, num_slots=num_slots, held=held)
+                    well = True
+                except InvalidValue:
+                    well = False
+            # And it says yes to all that is right, duplicates apart.
+            assert short == (well and at[: len(own)] == own)
+            said[short] += 1
+        assert min(said[True], said[False]) > 200
 
     def test_a_pool_that_ends_inside_a_page_has_no_room_for_that_page(self):
         manager = RadixCacheManager("cpu", page_size=3, num_slots=5, checked=True)

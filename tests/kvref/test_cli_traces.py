@@ -111,9 +111,9 @@ class TestReplay:
     @pytest.mark.parametrize(
         ("content", "words"),
         [
-            (b"", "a trace begins with its header"),
-            (b"hello\n", "not a kind of file that can be replayed"),
-            (b'{"timestamp":1}\n', "not a kind of file that can be replayed"),
+            (b"", "there is no request in it"),
+            (b"hello\n", "JSON is malformed"),
+            (b'{"timestamp":1}\n', "missing required field `input_length`"),
             (b'{"schema":"kvref.trace/9"}\n', "schema 'kvref.trace/9', where"),
             (b'{"schema":"kvref.trace/1"}\n', "missing required field"),
         ],

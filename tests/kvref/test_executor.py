@@ -42,20 +42,20 @@ def test_each_operation_becomes_the_call_of_that_name(start):
             return super().insert_prefix(*args, **kwargs)
 
     executor = start(Recorder())
-    assert executor.call(0, Insert((1, 2), (0, 1), "a", "int32")) == Returned(0)
-    assert executor.call(1, Match((1, 2), "a", "int64-strided")) == Returned([0, 1], 2)
+    inserted = executor.call(0, Insert((1, 2), (0, 1), "a", "int32"))
+    assert inserted == (Returned(0), (2, 0))
+    matched = executor.call(1, Match((1, 2), "a", "int64-strided"))
+    assert matched == (Returned([0, 1], 2), (2, 0))
     assert calls == [
         ("insert", ((1, 2), (0, 1)), {"namespace": "a", "carried": "int32"}),
         ("match", ((1, 2),), {"namespace": "a", "carried": "int64-strided"}),
     ]
-    assert executor.sizes() == (2, 0)
-    assert executor.call(2, Lock(1)) == Returned(None)
-    assert executor.sizes() == (0, 2)
-    assert executor.call(3, Unlock(1)) == Returned(None)
+    assert executor.call(2, Lock(1)) == (Returned(None), (0, 2))
+    assert executor.call(3, Unlock(1)) == (Returned(None), (2, 0))
     assert executor.nodes() == [NodeView("a", (1, 2), (0, 1), 0)]
     assert executor.integrity() == Returned(None)
-    assert executor.call(4, Evict(1)) == Returned([0, 1])
-    assert executor.call(5, Reset()) == Returned([])
+    assert executor.call(4, Evict(1)) == (Returned([0, 1]), (0, 0))
+    assert executor.call(5, Reset()) == (Returned([]), (0, 0))
 
 
 def test_a_handle_is_named_by_the_match_that_made_it(start):
@@ -79,24 +79,41 @@ def test_a_handle_is_named_by_the_match_that_made_it(start):
     ],
 )
 def test_an_exception_is_an_answer(start, operation, error):
-    answer = start(OracleTarget()).call(0, operation)
+    answer, sizes = start(OracleTarget()).call(0, operation)
     assert isinstance(answer, Raised)
     assert answer.error == error
+    assert sizes == (0, 0)
 
 
 @pytest.mark.parametrize("hanging", [BusyLoop, Deadlock, Swallows])
 def test_a_hang_is_an_answer(start, hanging):
     executor = start(hanging(), 0.1)
-    assert executor.call(0, Evict(0)) == Hung(0.1)
-    assert executor.call(1, Reset()) == Returned([])
+    assert executor.call(0, Evict(0)) == (Hung(0.1), Hung(0.1))
+    assert executor.call(1, Reset()) == (Returned([]), (0, 0))
 
 
-@pytest.mark.parametrize("method", ["sizes", "check_integrity", "nodes", "fingerprint"])
+def hang(*_: Any) -> Any:
+    while True:
+        pass
+
+
+def test_a_hang_in_the_sizes_leaves_the_answer_as_it_was(start):
+    executor = start(type("Hangs", (OracleTarget,), {"sizes": hang})(), 0.1)
+    assert executor.call(0, Reset()) == (Returned([]), Hung(0.1))
+    answer, sizes = executor.call(1, Evict(1))
+    assert (type(answer), sizes) == (Raised, Hung(0.1))
+
+
+def test_a_refusal_whose_text_hangs_is_a_hang(start):
+    class Refuses(OracleTarget):
+        def evict(self, size: Any) -> Any:
+            raise type("Endless", (ValueError,), {"__str__": hang})
+
+    assert start(Refuses(), 0.1).call(0, Evict(1)) == (Hung(0.1), Hung(0.1))
+
+
+@pytest.mark.parametrize("method", ["check_integrity", "nodes", "fingerprint"])
 def test_a_hang_in_what_only_looks_is_an_answer_too(start, method):
-    def hang(self: Any) -> None:
-        while True:
-            pass
-
     executor = start(type("Hangs", (OracleTarget,), {method: hang})(), 0.1)
     look = {"check_integrity": "integrity"}.get(method, method)
     assert getattr(executor, look)() == Hung(0.1)
@@ -124,7 +141,8 @@ def test_a_hang_in_comparing_handles_is_an_answer_too(start):
 
 
 def test_a_target_that_exits_does_not_end_the_campaign(start):
-    assert start(SysExits()).call(0, Evict(0)) == Died("sys.exit(0)")
+    died = Died("sys.exit(0)")
+    assert start(SysExits()).call(0, Evict(0)) == (died, died)
 
 
 def test_ctrl_c_goes_through(start):
@@ -141,9 +159,9 @@ def test_sizes_of_any_sequence_type_are_compared_as_a_tuple(start):
         def sizes(self) -> Any:
             return [1, 2]
 
-    assert start(Sizes()).sizes() == (1, 2)
+    assert start(Sizes()).call(0, Reset())[1] == (1, 2)
     empty = type("Empty", (OracleTarget,), {"sizes": lambda _: ""})
-    assert start(empty()).sizes() == Malformed("a str: ''")
+    assert start(empty()).call(0, Reset())[1] == Malformed("a str: ''")
 
 
 def test_a_target_that_cannot_be_looked_into_shows_nothing(start):
@@ -155,6 +173,7 @@ def test_a_target_that_cannot_be_looked_into_shows_nothing(start):
 @pytest.mark.parametrize("seconds", [None, 5.0])
 def test_the_timer_runs_only_while_there_is_a_limit(seconds):
     executor = LocalExecutor(OracleTarget(), seconds)
+    assert executor.limited is (seconds is not None)
     assert (signal.getitimer(signal.ITIMER_REAL)[1] > 0) is (seconds is not None)
     executor.close()
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
@@ -183,7 +202,8 @@ def test_whatever_is_raised_becomes_an_answer_that_json_can_hold(start, error, m
         def evict(self, size: Any) -> Any:
             raise error
 
-    answer = start(Raises()).call(0, Evict(0))
+    answer, sizes = start(Raises()).call(0, Evict(0))
+    assert sizes == (0, 0)
     assert isinstance(answer, Raised)
     assert answer.message == message
     assert msgspec.json.decode(msgspec.json.encode(answer), type=Raised) == answer

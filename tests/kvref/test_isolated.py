@@ -22,13 +22,13 @@ from kvref.isolated import (
     _Nodes,
     _Same,
     _serve,
-    _Sizes,
 )
 from kvref.judge import Judge
 from kvref.operations import Evict, Insert, Lock, Match, Reset, Unlock
 from kvref.oracle import NodeView
 from kvref.target import CannotBuild
 
+BOTH = tuple[Answer, tuple[int, int]]
 WRONG = "tests.kvref.wrong_targets:"
 RUN = (
     Insert((0, 1), (0, 1)), Match((0, 1)), Lock(1), Match((0, 1)), Unlock(3), Match((0,)),
@@ -49,7 +49,7 @@ def judged(process: TargetProcess, *operations) -> Judge:
 
 @pytest.fixture
 def process(request):
-    hangs = request.param in ("BusyLoop", "Deadlock", "Swallows")
+    hangs = request.param in ("BusyLoop", "Deadlock", "Swallows", "HangsUp")
     process = TargetProcess(WRONG + request.param, 0.4 if hangs else 10.0)
     yield process
     process.close()
@@ -75,6 +75,11 @@ def test_a_right_target_is_judged_by_all_laws_and_one_process_serves_many_runs(p
         ("Swallows", DivergenceKind.HANG, "nothing within 0.4 s"),
         ("Exits", DivergenceKind.CRASH, "the process ended: exit status 7"),
         ("Segfaults", DivergenceKind.CRASH, "the process ended: SIGSEGV"),
+        (
+            "HangsUp",
+            DivergenceKind.CRASH,
+            "the process ended: killed, since it had closed its pipe and ran on",
+        ),
         ("SysExits", DivergenceKind.CRASH, "the process ended: sys.exit(0)"),
         ("SlotsAsTuple", DivergenceKind.MALFORMED, "a tuple: (0, 1)"),
     ],
@@ -98,8 +103,10 @@ def test_nodes_that_are_none_are_malformed_and_break_nothing(process):
 def test_once_lost_every_answer_is_the_loss(process):
     executor = IsolatedExecutor(process, Configuration())
     lost = executor.call(0, Evict(0))
-    assert lost == Died("exit status 7")
-    for again in (executor.sizes, executor.nodes, executor.integrity, executor.fingerprint):
+    assert lost == (Died("exit status 7"),) * 2
+    assert executor.call(1, Reset()) == lost
+    lost = lost[0]
+    for again in (executor.nodes, executor.integrity, executor.fingerprint):
         assert again() == lost
     assert executor.same_handle(0, 1) == lost
     assert process._process is None  # and no child was started for nothing
@@ -114,7 +121,7 @@ def test_a_target_that_cannot_be_built_is_no_finding(process):
 def test_a_target_that_cannot_be_found_by_the_child_is_lost_at_once():
     process = TargetProcess("no_such_module:factory")
     executor = IsolatedExecutor(process, Configuration())
-    assert executor.call(0, Reset()) == Died("exit status 1")
+    assert executor.call(0, Reset())[0] == Died("exit status 1")
 
 
 @pytest.mark.parametrize("process", ["Prints"], indirect=True)
@@ -164,18 +171,18 @@ def test_the_child_answers_every_request_and_ends_when_the_parent_is_gone(child)
     assert child(_New(Configuration()), None) is None
     first = child(_Fingerprint(), str)
     assert child(_Fingerprint(), str) == first
-    assert child(_Call(0, Insert((1,), (5,), "a")), Answer) == Returned(0)
+    assert child(_Call(0, Insert((1,), (5,), "a")), BOTH) == (Returned(0), (1, 0))
     assert child(_Fingerprint(), str) != first
-    assert child(_Call(1, Match((1,), "a")), Answer) == Returned([5], 1)
-    assert child(_Call(2, Match((), "a")), Answer) == Returned([], 0)
+    assert child(_Call(1, Match((1,), "a")), BOTH) == (Returned([5], 1), (1, 0))
+    assert child(_Call(2, Match((), "a")), BOTH) == (Returned([], 0), (1, 0))
     assert child(_Same(1, 1), bool) is True
     assert child(_Same(1, 2), bool) is False
-    assert child(_Sizes(), tuple[int, int]) == (1, 0)
     assert child(_Nodes(), list[NodeView]) == [NodeView("a", (1,), (5,), 0)]
     assert child(_Integrity(), Answer) == Returned(None)
-    assert isinstance(child(_Call(3, Evict(9)), Answer), Raised)
+    refused, sizes = child(_Call(3, Evict(9)), BOTH)
+    assert (type(refused), sizes) == (Raised, (1, 0))
     assert child(_New(Configuration(page_size=2)), None) is None
-    assert child(_Sizes(), tuple[int, int]) == (0, 0)
+    assert child(_Call(0, Reset()), BOTH) == (Returned([]), (0, 0))
 
 
 @pytest.mark.parametrize("child", ["cannot_be_built"], indirect=True)
@@ -188,7 +195,7 @@ def test_the_child_says_why_a_target_cannot_be_built(child):
 @pytest.mark.parametrize("child", ["NodesOfObjects"], indirect=True)
 def test_the_child_says_what_json_cannot(child):
     child(_New(Configuration()), None)
-    child(_Call(0, Insert((1,), (5,))), Answer)
+    child(_Call(0, Insert((1,), (5,))), BOTH)
     malformed = child(_Nodes(), Answer)
     assert isinstance(malformed, Malformed)
     assert "object" in malformed.what
@@ -207,5 +214,5 @@ def test_a_limit_is_kept_whatever_the_child_does_with_signals():
 def test_an_answer_that_is_not_one_is_malformed():
     process = TargetProcess(WRONG + "right", 5.0)
     IsolatedExecutor(process, Configuration())
-    assert isinstance(process.ask(_Sizes(), str), Malformed)
+    assert isinstance(process.ask(_Integrity(), str), Malformed)
     process.close()

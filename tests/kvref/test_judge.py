@@ -18,6 +18,7 @@ from kvref.oracle import Handle, Oracle
 from kvref.promises import Promises
 from kvref.refusals import RefusalKind
 from tests.kvref.oracle_target import NAMED, OracleTarget, judge_of
+from tests.kvref.requests import test_request_judge
 from tests.kvref.wrong_targets import Accepts, BusyLoop, ForgetsRecency, SysExits
 
 KIND = DivergenceKind
@@ -79,7 +80,7 @@ class TestARightTarget:
             OracleTarget(),
             *TREE, Lock(2), Match((0, 1)), Unlock(4), Evict(1), Evict(9), Lock(2), Reset(),
             Unlock(2), Reset(), Lock(2), Lock(FOREIGN), Lock(NOT_A_HANDLE), Unlock(FOREIGN),
-            Evict(True),
+            Evict(True), seconds=5.0,
         )  # fmt: skip
         assert (judge.accepted, len(judge.refused), len(judge.skipped)) == (10, 7, 0)
         assert judge.judged == {
@@ -87,6 +88,9 @@ class TestARightTarget:
             "integrity": 17, "answers-in-time": 17, "match-length": 2, "match-slots": 2,
             "already-cached": 2, "victims": 1, "reset": 1, "handles": 1,
         }  # fmt: skip
+
+    def test_what_no_time_limit_was_set_for_is_not_said_to_have_kept_it(self):
+        assert clean(OracleTarget(), *TREE).judged["answers-in-time"] == 0
 
     @pytest.mark.parametrize("page_size", [1, 2, 3])
     @pytest.mark.parametrize("policy", ["lru", "fifo"])
@@ -401,7 +405,8 @@ class TestEveryKind:
     def test_no_kind_was_forgotten(self):
         """By the text of the tests above."""
         shown = inspect.getsource(TestEveryKind)
-        assert [kind.name for kind in KIND if f"KIND.{kind.name}" not in shown] == []
+        of_requests = inspect.getsource(test_request_judge)
+        assert [kind.name for kind in KIND if f"KIND.{kind.name}" not in shown + of_requests] == []
 
 
 class TestPromises:
@@ -578,7 +583,7 @@ class TestHowOftenItLooks:
 def test_every_law_can_be_judged():
     """Together, the exact and the legal mode leave no law out."""
     program = (*TREE, Match((0, 1)), Evict(1), Evict(9), Reset())
-    exact = clean(OracleTarget(), *program)
+    exact = clean(OracleTarget(), *program, seconds=5.0)
     legal = clean(OracleTarget(), *program, promises=Promises(eviction="legal"))
     assert {law for law in LAWS if exact.judged[law] + legal.judged[law] == 0} == set()
 

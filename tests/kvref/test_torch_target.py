@@ -62,7 +62,7 @@ def test_a_manager_without_namespaces_is_never_given_one():
 def test_indices_of_another_dtype_are_a_finding_unless_announced():
     executor = LocalExecutor(TorchTarget(lambda: Wide("cpu")), None)
     executor.call(0, Insert((1,), (4,)))
-    answer = executor.call(1, Match((1,)))
+    answer, _ = executor.call(1, Match((1,)))
     assert isinstance(answer, Raised)
     assert answer.error == "WrongTensor"
     assert "torch.int64" in answer.message

@@ -60,6 +60,14 @@ class Segfaults(OracleTarget):
         os.kill(os.getpid(), signal.SIGSEGV)
 
 
+class HangsUp(OracleTarget):
+    """Closes the pipe to its parent and runs on. Never in the process of a test: it closes all."""
+
+    def evict(self, size: Any) -> Any:
+        os.closerange(3, 1024)
+        time.sleep(60)  # not for ever: if nobody kills it, it has to go by itself
+
+
 class SysExits(OracleTarget):
     """Raises SystemExit with a status that means success."""
 

@@ -1,0 +1,1 @@
+"""Programs that show kvgpu at work; nothing here is installed. See the folders' READMEs."""

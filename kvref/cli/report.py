@@ -1,0 +1,144 @@
+"""`kvref report`: what runs exercised, in the terminal and as a page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from kvref.cli.exits import CLEAN, FOUND, misused
+from kvref.situations.collector import merged
+from kvref.situations.page import page
+from kvref.situations.tally import Tally, TallyError, read
+from kvref.situations.view import Changes, View, view
+
+__all__ = ["report", "say_in_short"]
+
+_STYLES = {
+    "met": "green", "counted": "green", "missed": "bold red", "vacuous": "red",
+    "not met": "yellow", "not judged": "yellow", "ruled out": "dim",
+}  # fmt: skip
+
+
+def report(
+    paths: Sequence[Path], *, html: Path | None, baseline: Path | None, require: bool
+) -> int:
+    """Print the report of all files together; returns the exit status."""
+    console = Console(highlight=False)
+    try:
+        found = merged(tally for path in paths for tally in read(path))
+        old = merged(read(baseline)) if baseline else []
+        views = [view(tally, _same(old, tally)) for tally in found]
+        if html is not None:
+            _write(html, page(views))
+    except TallyError as error:
+        return misused("report", error)
+    for each in views:
+        _show(console, each)
+        if baseline is not None and each.changes is None:
+            console.print(
+                f"the baseline holds nothing of {each.tally.target} ({each.tally.machine}) with "
+                "these promises: not compared",
+                markup=False,
+            )
+    if html is not None:
+        console.print(f"page: {html}", markup=False)
+    return FOUND if require and any(each.missed for each in views) else CLEAN
+
+
+def say_in_short(console: Console, tally: Tally, title: str = "") -> list[str]:
+    """A few lines for the verdict of a campaign; returns what was required and never met."""
+    shown = view(tally)
+    console.print((f"{title}: " if title else "") + shown.headline, markup=False)
+    vacuous = [row.id for row in shown.laws if row.status == "vacuous"]
+    if vacuous:
+        console.print(f"judged, but with nothing at stake: {', '.join(vacuous)}", markup=False)
+    if shown.missed:
+        console.print(f"never met: {', '.join(shown.missed)}", markup=False)
+    return shown.missed
+
+
+def _same(old: Sequence[Tally], tally: Tally) -> Tally | None:
+    """The tally among those of the baseline that this one can be compared with."""
+    return next((each for each in old if each.about == tally.about), None)
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise TallyError(f"{path} cannot be written: {error.strerror or error}") from None
+
+
+def _show(console: Console, shown: View) -> None:
+    tally = shown.tally
+    versions = ", ".join(f"{name} {' '.join(found)}" for name, found in tally.versions.items())
+    console.print(
+        f"\n[bold]{escape(tally.target)}[/bold], {tally.machine}  [dim]{escape(versions)}[/dim]"
+    )
+    console.print(f"{tally.runs:,} runs, {tally.operations:,} operations", markup=False)
+    console.print(shown.headline, markup=False)
+    console.print(_laws(shown))
+    console.print(_situations(shown))
+    if shown.unknown:
+        console.print(f"not known to this version: {', '.join(shown.unknown)}", markup=False)
+    if shown.changes is not None:
+        _changed(console, shown.changes)
+    if shown.missed:
+        console.print("[bold red]required and never met[/bold red]:", ", ".join(shown.missed))
+    else:
+        console.print("[green]every situation that has to be met was met[/green]")
+
+
+def _laws(shown: View) -> Table:
+    table = _table("law", "judged", "at stake", "", numbers=(1, 2))
+    for row in shown.laws:
+        words = row.why or (f"counts when {row.counts_when}" if row.counts_when else "")
+        style = _STYLES[row.status]
+        table.add_row(
+            f"[{style}]{escape(row.id)}[/{style}]",
+            f"{row.tally.judged:,}", f"{row.tally.counted:,}", f"[dim]{escape(words)}[/dim]",
+        )  # fmt: skip
+    return table
+
+
+def _situations(shown: View) -> Table:
+    kinds = shown.kinds
+    table = _table(
+        "situation", "met", "first by", *map(escape, kinds),
+        numbers=(1, *range(3, 3 + len(kinds))),
+    )  # fmt: skip
+    group = ""
+    for row in shown.situations:
+        if row.group != group:
+            group = row.group
+            table.add_row(f"[bold]{escape(group)}[/bold]")
+        style = _STYLES[row.status]
+        tally = row.tally
+        table.add_row(
+            f"[{style}]{escape(row.id)}[/{style}]",
+            f"{tally.met:,}" if tally.met else f"[{style}]{escape(row.reason or row.status)}[/]",
+            escape(tally.first),
+            *(f"{count:,}" if (count := tally.operations.get(kind, 0)) else "" for kind in kinds),
+        )
+    return table
+
+
+def _table(*columns: str, numbers: tuple[int, ...]) -> Table:
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for place, column in enumerate(columns):
+        table.add_column(column, justify="right" if place in numbers else "left")
+    return table
+
+
+def _changed(console: Console, changes: Changes) -> None:
+    if not changes:
+        console.print("since the baseline: nothing that is worth a word")
+        return
+    console.print("[bold]since the baseline[/bold]")
+    for name, found in vars(changes).items():
+        if found:
+            console.print(f"  {name.replace('_', ' ')}: {', '.join(found)}", markup=False)

@@ -1,0 +1,1 @@
+"""Workloads: request traces in Mooncake's format, made up or recorded, and their replay."""

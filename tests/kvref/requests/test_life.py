@@ -1,0 +1,109 @@
+"""The reference life is right over right managers, and finds wrong ones."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Any
+
+import pytest
+
+from kvref.campaign import Totals, campaign, start_locally
+from kvref.promises import Promises
+from kvref.refusals import RefusalKind
+from kvref.requests.configuration import RequestConfiguration
+from kvref.requests.life import ReferenceLife, life
+from kvref.requests.target import RequestTargetFactory
+from kvref.target import CannotBuild, TargetFactory
+from kvref.targets.kvgpu import naive, radix, radix_factory
+from tests.faults.manager_faults import MANAGER_FAULTS
+from tests.kvref.oracle_target import OracleTarget
+from tests.kvref.test_legal_targets import MostRecentFirst
+from tests.kvref.wrong_targets import ForgetsRecency, cannot_be_built, modest, right
+
+
+def failures(factory: RequestTargetFactory, runs: int = 60) -> list[Any]:
+    found = campaign(start_locally(factory, 10.0), factory, 2, Totals())
+    return [failure for failure in islice(found, runs) if failure is not None]
+
+
+@pytest.mark.parametrize(
+    "factory",
+    [right, modest, radix, naive, TargetFactory(OracleTarget, Promises(integrity=False))],
+    ids=["oracle", "modest", "kvgpu-radix", "kvgpu-naive", "no integrity"],
+)
+def test_over_a_right_manager_nothing_differs(factory):
+    assert failures(life(factory)) == []
+
+
+def test_over_one_that_chooses_its_victims_itself_too():
+    promises = Promises(eviction="legal", policies=("lru",))
+    factory = TargetFactory(radix_factory(MostRecentFirst).build, promises)
+    assert failures(life(factory)) == []
+    assert failures(life(TargetFactory(factory.build, Promises(policies=("lru",))))) != []
+
+
+def test_over_one_that_evicts_single_pages_too():
+    promises = Promises(granularity="page")
+    build = lambda configuration: OracleTarget(configuration, "page")  # noqa: E731
+    assert failures(life(TargetFactory(build, promises))) == []
+
+
+def test_a_manager_without_recency_is_found_though_seldom():
+    """A request locks what it matched, and mostly inserts it again: the bare machine sees more."""
+    assert failures(life(TargetFactory(ForgetsRecency)), 100) != []
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "keeps-the-callers-indices", "evicted-stays-in-the-index", "match-drops-the-namespace",
+        "split-drops-the-lock-count", "locked-by-length-alone", "evicts-one-more",
+    ],
+)  # fmt: skip
+def test_planted_faults_of_managers_are_found(name):
+    assert failures(life(MANAGER_FAULTS[name].target), 150) != []
+
+
+def test_it_promises_what_its_manager_does():
+    promises = life(modest).promises
+    assert promises.refuses == {
+        RefusalKind.VALUE, RefusalKind.NO_ROOM, RefusalKind.TOO_MANY, RefusalKind.ENDED,
+        RefusalKind.IN_USE,
+    }  # fmt: skip
+    assert promises.refused_begin == "match"
+    assert RefusalKind.IN_USE not in life(naive).promises.refuses
+    assert not life(naive).promises.keeps_prefixes
+
+
+def test_its_own_check_sees_a_page_in_two_places_and_one_in_none():
+    made: Any = life(right).build(RequestConfiguration(num_pages=4))
+    made.check()
+    made.begin((1,), namespace=None, max_tokens=None, carried="int64")
+    made.check()
+    made.free.append(0)
+    with pytest.raises(RuntimeError, match="free and owned"):
+        made.check()
+    made.free.pop()
+    made.free.pop()
+    with pytest.raises(RuntimeError, match="2 pages free, 1 owned, 0 slots cached: not the 4"):
+        made.check()
+
+
+def test_what_cannot_be_looked_into_is_not():
+    class Closed:
+        def __init__(self, configuration: Any) -> None:
+            self._inside = OracleTarget(configuration)
+
+        def __getattr__(self, name: str) -> Any:
+            if name in ("nodes", "fingerprint"):
+                raise AttributeError(name)
+            return getattr(self._inside, name)
+
+    made = life(TargetFactory(Closed)).build(RequestConfiguration())
+    assert type(made) is ReferenceLife
+    assert failures(life(TargetFactory(Closed)), 20) == []
+
+
+def test_what_cannot_be_built_says_so():
+    with pytest.raises(CannotBuild, match="no such pool"):
+        life(TargetFactory(cannot_be_built))(RequestConfiguration())
