@@ -204,6 +204,32 @@ def shrink(
     )
 
 
+def export(
+    file: Annotated[Path, typer.Argument(help="A trace of operations on a bare manager.")],
+    out: Annotated[
+        Path | None,
+        typer.Option("-o", "--out", help="Where to.", show_default="the standard output"),
+    ] = None,
+    style: Annotated[
+        Style, typer.Option("--as", help="A pytest module, or plain Python for a bug report.")
+    ] = Style.PYTEST,
+    manager: Annotated[
+        str | None,
+        typer.Option(
+            help="The class to import, module:Class.",
+            show_default="the one of kvgpu that the trace names, or its RadixCacheManager",
+        ),
+    ] = None,
+) -> None:
+    """Make a program of a trace that needs nothing of kvref.
+
+    It asserts all that has to come back, and last what differed: it fails on a manager that fails
+    as recorded, and passes on a right one. Nothing in the trace can become code of its own. Exit
+    status: 0 written, 2 the file cannot be read or written.
+    """
+    raise typer.Exit(export_command.export_file(file, out, style, manager))
+
+
 def known_add(
     file: Annotated[Path, typer.Argument(help="The known failures; made if it is not there.")],
     trace: Annotated[Path, typer.Argument(help="A trace that fails.")],
@@ -244,35 +270,9 @@ def show(
     )
 
 
-def export(
-    file: Annotated[Path, typer.Argument(help="A trace.")],
-    out: Annotated[
-        Path | None,
-        typer.Option("-o", "--out", help="Where to.", show_default="the standard output"),
-    ] = None,
-    style: Annotated[
-        Style, typer.Option("--as", help="A pytest module, or plain Python for a bug report.")
-    ] = Style.PYTEST,
-    manager: Annotated[
-        str | None,
-        typer.Option(
-            help="The class to import, module:Class.",
-            show_default="the one of kvgpu that the trace names, or its RadixCacheManager",
-        ),
-    ] = None,
-) -> None:
-    """Make a program of a trace that needs nothing of kvref.
-
-    It asserts all that has to come back, and last what differed: it fails on a manager that fails
-    as recorded, and passes on a right one. Nothing in the trace can become code of its own. Exit
-    status: 0 written, 2 the file cannot be read or written.
-    """
-    raise typer.Exit(export_command.export_file(file, out, style, manager))
-
-
 def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
-    for command in (replay, shrink, show, export, generate):
+    for command in (replay, shrink, export, show, generate):
         app.command()(command)
     known = typer.Typer(no_args_is_help=True, help="The file of known failures.")
     known.command("add")(known_add)

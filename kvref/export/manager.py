@@ -14,7 +14,7 @@ from kvref.configuration import Configuration
 from kvref.divergence import DivergenceKind
 from kvref.export.rehearsal import Rehearsed, Step, rehearse
 from kvref.export.steps import Lines, lines_of
-from kvref.export.text import ManagerName, Style, comment
+from kvref.export.text import ManagerName, Style, about, comment
 from kvref.operations import FOREIGN, tensor_functions
 from kvref.promises import Promises
 from kvref.traces.format import DivergenceLine, Trace
@@ -65,7 +65,7 @@ def export_manager_trace(trace: Trace, style: Style, manager: ManagerName | None
         "name of a cached prefix. Needs torch and the manager, and nothing else.",
         '"""',
         "",
-        *_about(trace),
+        *about(trace),
         *([] if known else _UNKNOWN),
         "",
         *(["import pytest"] if style is Style.PYTEST and _raises(body) else []),
@@ -81,21 +81,6 @@ def export_manager_trace(trace: Trace, style: Style, manager: ManagerName | None
     else:
         lines += ["", *body]
     return "\n".join(lines) + "\n"
-
-
-def _about(trace: Trace) -> Iterator[str]:
-    """What differed, what it was recorded on, and the note, each in comments of one line."""
-    divergence = trace.divergence
-    if divergence is None:
-        yield "# No difference was recorded: it passes."
-    else:
-        yield comment(f"The difference: {divergence.kind.value}, in the last lines.")
-        yield comment(f"  expected: {divergence.expected}")
-        yield comment(f"  got:      {divergence.got}")
-    versions = ", ".join(f"{name} {value}" for name, value in trace.header.versions.items())
-    yield comment(f"Recorded on {trace.header.target or 'a manager without a name'} ({versions}).")
-    if trace.header.note is not None:
-        yield comment(f"Note: {trace.header.note}")
 
 
 def _preamble(

@@ -26,7 +26,6 @@ from kvref.promises import Promises
 from kvref.refusals import BUILTIN, Refusal
 from kvref.requests.executor import RequestAnswer
 from kvref.traces.format import Record
-from kvref.tree import cache_of
 
 __all__ = ["Rehearsed", "Step", "rehearse"]
 
@@ -133,8 +132,7 @@ class _Right:
         """It is our own."""
 
     def ends(self, index: int, oracle: AnyOracle) -> None:
-        cache = cache_of(oracle)
-        self.steps[-1].sizes = cache.evictable_size, cache.protected_size
+        self.steps[-1].sizes = self._sizes()
 
     def skips(self, index: int, operation: Any, oracle: AnyOracle) -> None:
         self.steps.append(Step(index, operation, skipped=True))
@@ -142,11 +140,11 @@ class _Right:
     # ------------------------------------------------------------------------- the executor
 
     def call(self, index: int, operation: Operation) -> tuple[Answer, Sizes]:
-        assert self.oracle is not None
-        evictable, protected = self.oracle.evictable_size, self.oracle.protected_size
-        # The oracle follows a choice of the target's own after it has heard of it.
-        gone = len(self.steps[-1].chosen or ())
-        return self._answer(operation), (evictable - gone, protected)
+        evictable, protected = self._sizes()
+        step = self.steps[-1]
+        if step.allowed is not None:  # the oracle follows once it has seen the choice
+            evictable -= len(step.chosen or ())
+        return self._answer(operation), (evictable, protected)
 
     def _answer(self, operation: Operation) -> Answer:
         step = self.steps[-1]
@@ -178,6 +176,10 @@ class _Right:
 
     def close(self) -> None:
         """Nothing to give back."""
+
+    def _sizes(self) -> tuple[int, int]:
+        assert self.oracle is not None
+        return self.oracle.evictable_size, self.oracle.protected_size
 
     def _own_choice(self, expected: Any) -> bool:
         return self._promises.eviction == "legal" and isinstance(expected, int)

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import enum
 import keyword
+from collections.abc import Iterator
 from typing import NamedTuple
 
-__all__ = ["ManagerName", "Style", "comment", "manager_name"]
+from kvref.traces.format import Trace
+
+__all__ = ["ManagerName", "Style", "about", "comment", "manager_name"]
 
 _LONGEST = 400
 
@@ -49,3 +52,18 @@ def comment(text: str) -> str:
         letter if letter.isprintable() else letter.encode("unicode_escape").decode()
         for letter in text
     )
+
+
+def about(trace: Trace) -> Iterator[str]:
+    """What differed, what it was recorded on, and the note, each in comments of one line."""
+    divergence = trace.divergence
+    if divergence is None:
+        yield "# No difference was recorded: it passes."
+    else:
+        yield comment(f"The difference: {divergence.kind.value}, in the last lines.")
+        yield comment(f"  expected: {divergence.expected}")
+        yield comment(f"  got:      {divergence.got}")
+    versions = ", ".join(f"{name} {value}" for name, value in trace.header.versions.items())
+    yield comment(f"Recorded on {trace.header.target or 'a manager without a name'} ({versions}).")
+    if trace.header.note is not None:
+        yield comment(f"Note: {trace.header.note}")

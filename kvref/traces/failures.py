@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kvref.divergence import Divergence, DivergenceKind
-from kvref.export.exporters import EXPORTERS, export
-from kvref.export.text import Style
+from kvref.export.exporters import beside
 from kvref.machine import Bench, Machine, Program
 from kvref.shrink import same_way
 from kvref.traces.format import Record, Trace
@@ -63,9 +62,9 @@ def write_failure(
 ) -> bool:
     """Write one failure, whole or not at all, after running it once more; OSError if it cannot.
 
-    Beside the trace goes what `kvref export --as script` makes of it, with the ending .py; of whole
-    requests, which have no export yet, the operations. Returns whether the failure came again; if
-    it did not, the trace has the operations alone.
+    With the ending .py goes what `kvref export --as script` makes of the trace, or where that
+    makes nothing of it a list of its calls. Returns
+    whether the failure came again; if it did not, the trace has the operations alone.
     """
     look_every = look_every or bench.look_every
     records = record(bench, program, divergence, look_every)
@@ -79,13 +78,8 @@ def write_failure(
         run=run,
         note=note,
     )
-    if machine.name in EXPORTERS:
-        ending = divergence_line(divergence)
-        trace = Trace(header, machine, bench.promises, program, tuple(records or ()), ending)
-        python = export(trace, Style.SCRIPT)
-    else:
-        said = "".join(f"# {line}\n" for line in str(divergence).splitlines())
-        python = f"{said}# The same, issued to kvgpu.\n{python_of(machine, program, records or ())}"
-    replace(path.with_suffix(".py"), python.encode())
+    ending = divergence_line(divergence)
+    trace = Trace(header, machine, bench.promises, program, tuple(records or ()), ending)
+    replace(path.with_suffix(".py"), beside(trace).encode())
     write_trace(path, machine, header, program, records or (), divergence)
     return records is not None
