@@ -66,6 +66,7 @@ class Engine:
         self._carried = _NARROW if max(map(abs, alphabet)) < 2**31 else _WIDE
         self._prompts: list[tuple[int, ...]] = []
         self._ended: list[int] = []
+        self._refused_since_an_end = 0
 
     # ------------------------------------------------------------------------ choosing
 
@@ -85,7 +86,7 @@ class Engine:
         """A prompt and its namespace."""
         tokens = recipe.cook(self._prompts[-4:], self._alphabet, self.size)
         # What takes the whole pool is begun to fit, or grows to it; others share it.
-        most = max(2 * self.size + 1, self.judge.configuration.num_slots // 2)
+        most = max(2 * self.size + 1, self.judge.configuration.num_slots // 3)
         tokens = tokens[: min(most, self.longest)] or self.letters(recipe.content, 1)
         return tokens, self._spaces[recipe.space % len(self._spaces)]
 
@@ -98,9 +99,19 @@ class Engine:
         """Tokens that were told ahead, and not to the request."""
         return tuple(self.judge.sequences[request.number][len(request.tokens) :])
 
+    def pages_that(self, fit: int, matched: Sequence[int] = ()) -> int:
+        """So many that they just do not fit; that all goes; that some of the cache goes, or one.
+
+        `fit` is 0 to 3, `matched` what a begin will lock.
+        """
+        free, evictable = self.judge.oracle.room(matched)
+        evicted = (evictable + 1, evictable, (evictable + 1) // 2, min(1, evictable))[fit]
+        return free + evicted
+
     def wrong(self, how: int) -> Iterator[RequestOperation]:
         """Calls that are refused; a flush only where something is in use."""
         tokens = self.letters(how, 1 + how % 4)
+        yield Flush()
         yield Flush()
         yield Begin(())
         yield Begin(tokens, max_tokens=how % 2 - 1)
@@ -109,10 +120,12 @@ class Engine:
             over = self.longest - len(request.row) + 1
             yield Extend(request.number, (0, -1, over, over)[how % 4])
         for number in self._ended[-1 - how % 4 :][:1]:
-            yield from (
+            ended: tuple[RequestOperation, ...] = (
                 Extend(number, 1), Append(number, (0,)), Store(number), Commit(number),
                 Finish(number), Abort(number), Preempt(number),
             )  # fmt: skip
+            yield ended[how // 4 % 7]
+            yield ended[how // 4 % 3 + 4]
 
     # ----------------------------------------------------------------------- admission
 
@@ -128,9 +141,10 @@ class Engine:
         chunk = (None, None, None, 1, self.size, self.size + 1)[chunked]
         begin = Begin(tokens, namespace, chunk, self._carried[carried % len(self._carried)])
         request = self.admit(begin)
-        if request is None:
-            self._make_room(how)
-        elif stored:
+        if request is None and begin in self.waiting and self._make_room(how):
+            self.waiting.remove(begin)
+            request = self.admit(begin)
+        if request is not None and stored:
             self.apply(Store(request.number))
         return request
 
@@ -143,13 +157,19 @@ class Engine:
         refused = self.judge.outcome.refused
         if refused is not None and refused.kind in _WAIT:
             self.waiting.append(begin)
+            self._refused_since_an_end += 1
+            # A run may be without the rules that end something: it would only be refused.
+            if self._refused_since_an_end > 1 and self.running():
+                self.end(self.running()[0], ENDS[number % len(ENDS)])
         return None
 
-    def _make_room(self, how: int) -> None:
-        """What an engine does where there was none: it mostly ends somebody."""
+    def _make_room(self, how: int) -> bool:
+        """What an engine does where there was none: it mostly ends somebody, and tries again."""
         running = self.running()
-        if running and how % 4:
-            self.end(running[how // 4 % len(running)], ENDS[how % 4])
+        if not running or how % 4 == 0:
+            return False
+        self.end(running[how // 4 % len(running)], Finish if how % 4 < 3 else Preempt)
+        return True
 
     # ------------------------------------------------------------------- while it runs
 
@@ -171,8 +191,17 @@ class Engine:
             self.end(request, ENDS[how // 2 % 4])
         return False
 
+    def store_all(self) -> None:
+        """K and V of whatever has slots and is behind."""
+        for request in self.running():
+            if request.stored_len < len(request.row):
+                self.apply(Store(request.number))
+
     def end(self, request: Request, how: type[Finish | Abort | Preempt]) -> None:
         """End one; what was preempted waits."""
+        self._refused_since_an_end = 0
+        if how is Finish and request.stored_len < len(request.row) and self.judge.count % 3:
+            self.apply(Store(request.number))  # else the cache would hardly hold anything
         self._ended.append(request.number)
         tokens = tuple(request.tokens[: self.longest])
         self._prompts.append(tokens)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from kvref.registry import find_requests
-from kvref.requests.composer import drain
+from kvref.requests.composer import drain, squeeze
 from kvref.requests.configuration import RequestConfiguration
 from kvref.requests.executor import LocalRequestExecutor
 from kvref.requests.judge import RequestJudge
@@ -48,7 +48,7 @@ class RequestMachine(RuleBasedStateMachine):
         data=st.data(),
         alphabet=st.sampled_from(ALPHABETS),
         spaces=st.sampled_from(_NAMESPACES),
-        look_every=st.sampled_from((1, 1, 4)),
+        look_every=st.sampled_from((1, 5, 5)),
         first=st.lists(_PROMPTS, min_size=2, max_size=4),
         how=_HOW,
     )
@@ -69,9 +69,12 @@ class RequestMachine(RuleBasedStateMachine):
         # would hide what is wrong with changes that gather.
         self.judge = RequestJudge(self._executor, configuration, promises, look_every=look_every)
         self.engine = Engine(self.judge, alphabet, spaces if promises.namespaces else (None,))
+        at, how = choices(how, 2)
         for number, recipe in enumerate(first):
-            begun = self.engine.begin(*self.engine.cook(recipe), how)
-            if begun is not None and number == 0:
+            self.engine.begin(*self.engine.cook(recipe), how)
+            # Before the others, which then share it; or while they run, and have copies.
+            if number == at and self.engine.running():
+                begun = self.engine.running()[0]
                 self.engine.apply(Store(begun.number))
                 self.engine.end(begun, Finish)
 
@@ -122,13 +125,12 @@ class RequestMachine(RuleBasedStateMachine):
 
     @rule(recipe=_PROMPTS, how=_HOW)
     def begin_to_fit(self, recipe: Recipe, how: int) -> None:
-        """A prompt that needs all that is free or evictable, or a page more."""
+        """A prompt for which all that is evictable has to go, or some, or a page more."""
         self.engine.make_a_row_free(how | 1)
         tokens, namespace = self.engine.cook(recipe)
-        over, short, how = choices(how, 3, self.engine.size)
-        oracle = self.engine.judge.oracle
-        matched = oracle.cache.cached_slots(tokens[:-1], namespace)
-        pages = sum(oracle.room(matched)) + (over == 0)
+        fit, short, how = choices(how, 4, self.engine.size)
+        matched = self.engine.judge.oracle.cache.cached_slots(tokens[:-1], namespace)
+        pages = self.engine.pages_that(fit, matched)
         length = max(1, len(matched) + pages * self.engine.size - short)
         tokens = (tokens[: len(matched)] + self.engine.letters(how, length))[:length]
         self.engine.admit(Begin(tokens[: self.engine.longest], namespace))
@@ -142,9 +144,7 @@ class RequestMachine(RuleBasedStateMachine):
         if request is not None and how % 2:
             self.engine.apply(Store(request.number))
         elif request is not None:
-            for each in self.engine.running():
-                if each.stored_len < len(each.row):
-                    self.engine.apply(Store(each.number))
+            self.engine.store_all()
 
     @rule(which=_WHICH, how=_HOW)
     def decode(self, which: int, how: int) -> None:
@@ -152,7 +152,7 @@ class RequestMachine(RuleBasedStateMachine):
         request = self.engine.one(which, how)
         if request is None:
             return
-        far, stored, early, how = choices(how, 4, 4, 4)
+        far, stored, early, committed, how = choices(how, 4, 4, 4, 4)
         count = (1, 1, self.engine.size, self.engine.size + 1)[far]
         count = min(count, self.engine.longest - len(request.row))
         if count < 1:
@@ -161,6 +161,8 @@ class RequestMachine(RuleBasedStateMachine):
         self.engine.tell(request, len(request.row) + count + (early == 0), how)
         if self.engine.extend(request, count, how) and stored:
             self.engine.apply(Store(request.number))
+            if committed == 0:
+                self.engine.apply(Commit(request.number))
 
     @rule(which=_WHICH, how=_HOW)
     def launch(self, which: int, how: int) -> None:
@@ -197,23 +199,29 @@ class RequestMachine(RuleBasedStateMachine):
 
     @rule(which=_WHICH, how=_HOW)
     def grow_to_fit(self, which: int, how: int) -> None:
-        """All the room that there is, or a page more."""
+        """As much as makes all that is evictable go, or some, or a page more."""
         request = self.engine.one(which, how)
         if request is not None:
-            over, short, how = choices(how, 3, self.engine.size)
+            fit, short, how = choices(how, 4, self.engine.size)
             length, size = len(request.row), self.engine.size
-            pages = sum(self.engine.judge.oracle.room()) + (over == 0)
-            count = -length % size + pages * size - short
-            count = max(1, min(count, self.engine.longest - length))
-            self.engine.tell(request, min(length + count, self.engine.longest), how)
+            count = -length % size + self.engine.pages_that(fit) * size - short
+            count = min(max(1, count), self.engine.longest - length)
+            if count < 1:
+                self.engine.end(request, ENDS[how % 4])
+                return
+            self.engine.tell(request, length + count, how)
             self.engine.extend(request, count, how)
 
     @rule(which=_WHICH, how=_HOW)
     def commit(self, which: int, how: int) -> None:
-        """Publish what one has, or what all have."""
+        """Publish what one has, or all; and perhaps again, which is a use and no more."""
         request = self.engine.one(which, how)
         if request is not None:
-            for each in [request] if how % 3 else self.engine.running():
+            order, stored = choices(how, 4, 2)[:2]
+            running = self.engine.running()
+            for each in (running, running[::-1] + running, [request], [request])[order]:
+                if stored and each.stored_len < len(each.row):
+                    self.engine.apply(Store(each.number))
                 self.engine.apply(Commit(each.number))
 
     # -------------------------------------------------------------------------- the end
@@ -227,16 +235,33 @@ class RequestMachine(RuleBasedStateMachine):
 
     # The rare ones share one rule. Each with a rule of its own would be issued as often as a
     # begin, and hardly anything would run for long.
-    @rule(which=st.integers(0, 23), how=_HOW)
+    @rule(which=st.integers(0, 15), how=_HOW)
     def rarely(self, which: int, how: int) -> None:
-        """End everything and flush, or a call that can never be right."""
+        """End everything, or a call that can never be right."""
         if which == 0:
             for operation in drain(self.engine.judge):
                 self.engine.apply(operation)
             self.engine.one(0, how)
+        elif which == 1:
+            self._lose_all(how)
+            self.engine.one(0, how)
         else:
             wrong = list(self.engine.wrong(how))
             self.engine.apply(wrong[which % len(wrong)])
+
+    def _lose_all(self, how: int) -> None:
+        """All are stored and commit, in one order and the other; all end; memory gets short.
+
+        So it shows in which order the commits and finishes were, also those with nothing new.
+        """
+        self.engine.store_all()
+        running = self.engine.running()
+        for request in (*running[::-1], *running):
+            self.engine.apply(Commit(request.number))
+        for request in running[::-1]:
+            self.engine.end(request, ENDS[how % 4])
+        for operation in squeeze(self.engine.judge):
+            self.engine.apply(operation)
 
     def teardown(self) -> None:
         """End all requests, empty the cache: whatever was hidden must show now."""
@@ -244,6 +269,8 @@ class RequestMachine(RuleBasedStateMachine):
         try:
             if judge is not None and judge.divergence is None:
                 self.engine.require(judge.look())
+                if judge.count % 2:
+                    self._lose_all(judge.count // 2)
                 for operation in drain(judge):
                     self.engine.apply(operation)
                 self.engine.require(judge.look())
