@@ -38,6 +38,7 @@ from kvref.target import TargetFactory
 from kvstrategies.configuration import configurations
 from kvstrategies.failures import is_final, shorter
 from kvstrategies.sequences import ALPHABETS, Recipe, recipes
+from kvstrategies.shards import shards_of
 
 __all__ = ["ManagerMachine", "manager_machine", "manager_shards"]
 
@@ -256,10 +257,4 @@ def manager_shards(
 
         globals().update(manager_shards("kvgpu-radix", module=__name__))
     """
-    found: dict[str, type] = {}
-    for number in range(shards):
-        case = manager_machine(target, f"{name}{number}").TestCase
-        case.__name__ = case.__qualname__ = f"Test{name}Shard{number}"
-        case.__module__ = module or case.__module__
-        found[case.__name__] = case
-    return found
+    return shards_of(lambda each: manager_machine(target, each), shards, name, module)
