@@ -14,7 +14,7 @@ from kvref.machine import Program, keep
 from kvref.manager_machine import MANAGER, ManagerBench
 from kvref.operations import FOREIGN, Evict, Insert, Lock, Match, Reset, Unlock
 from kvref.promises import Promises
-from kvref.shrink import NotFailing, same_way, shrink
+from kvref.shrink import NotFailing, _Shrinker, same_way, shrink
 from kvref.target import TargetFactory
 from tests.kvref.oracle_target import OracleTarget
 from tests.kvref.wrong_targets import ForgetsRecency
@@ -114,6 +114,17 @@ class TestShrinking:
         shrunk = shrink(MANAGER, bench(), padded(1500))
         assert len(shrunk.program.operations) == 2
         assert shrunk.tries < 400
+
+    def test_at_first_one_try_is_all_that_a_part_of_a_very_long_run_gets(self, monkeypatch):
+        shrinker = _Shrinker(MANAGER, bench(), same_way, lambda operations, tries: None)
+        shrinker.best = Program(tuple(Match((n,)) for n in range(2500)), Configuration())
+        tried = []
+        monkeypatch.setattr(shrinker, "_fails", tried.append)
+        assert not shrinker._only(range(2400))
+        assert len(tried) == 1
+        shrinker._one_try = False
+        assert not shrinker._only(range(2400))
+        assert len(tried) == 3
 
     def test_two_that_need_each_other_go_together(self):
         """An unlock without its lock, or a lock alone, ends the run in another way."""

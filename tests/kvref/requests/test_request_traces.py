@@ -1,0 +1,114 @@
+"""Whole requests in traces: written, read, replayed, shrunk."""
+
+import pytest
+
+from kvref.divergence import DivergenceKind
+from kvref.machine import Program
+from kvref.replaying import replay_trace
+from kvref.requests.configuration import RequestConfiguration
+from kvref.requests.machine import REQUESTS, RequestBench
+from kvref.requests.operations import Abort, Append, Begin, Commit, Extend, Finish, Flush, Store
+from kvref.requests.promises import RequestPromises
+from kvref.shrink import shrink
+from kvref.traces.failures import write_failure
+from kvref.traces.reader import read
+from kvref.traces.writer import Recorder
+from tests.kvref.requests import wrong_lives
+
+PROGRAM = Program(
+    (
+        Begin((0, 1, 2), namespace="a", max_tokens=2),
+        Store(7),
+        Store(0),
+        Commit(0),
+        Extend(0, 2, (3,)),
+        Store(0),
+        Append(0, (3,)),
+        Finish(0),
+        Extend(0, 1),
+        Begin((0, 1, 2, 3), namespace="a"),
+        Abort(9),
+        Flush(),
+    ),
+    RequestConfiguration(page_size=1, num_pages=6, max_requests=2),
+)
+
+
+def bench(factory=wrong_lives.right):
+    return RequestBench(factory, look_every=1)
+
+
+def test_each_operation_has_what_was_expected_and_what_came_back():
+    recorder = Recorder()
+    assert bench().run(PROGRAM, recorder) is None
+    expected = [record.expected for record in recorder.records]
+    assert expected[0] == "0 matched, 2 more slots"
+    assert expected[1] is None  # there is no such request
+    assert expected[3] == "2 cached"
+    assert expected[4] == "2 more slots"
+    assert expected[8].startswith("refused: ")
+    assert expected[9] == "3 matched, 1 more slots"
+    accepted = [r for r in recorder.records if r.expected and not r.expected.startswith("refused")]
+    assert all(record.got == record.expected for record in accepted)
+
+
+def test_a_failure_is_written_read_and_replayed_as_recorded(tmp_path):
+    failing = bench(wrong_lives.leaks)
+    divergence = failing.run(PROGRAM)
+    path = tmp_path / "a.jsonl"
+    program = PROGRAM._replace(operations=PROGRAM.operations[: divergence.index + 1])
+    assert write_failure(path, REQUESTS, failing, program, divergence, target="some:target")
+    trace = read(path)
+    assert trace.machine is REQUESTS
+    assert trace.program == program
+    assert trace.divergence.kind is DivergenceKind.FREE_PAGES
+    again = replay_trace(trace, failing)
+    assert again.otherwise is None
+    assert str(again.divergence) == str(divergence)
+    assert replay_trace(trace, bench()).divergence is None
+
+
+def test_it_shrinks_to_the_request_that_matters():
+    shrunk = shrink(REQUESTS, bench(wrong_lives.leaks), PROGRAM)
+    assert [type(each) for each in shrunk.program.operations] == [Begin, Abort]
+    assert shrunk.program.operations[0].tokens == (0,)
+    assert shrunk.program.configuration.num_pages == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (b'{"do":"extend","request":-1}', "negative index"),
+        (b'{"do":"append","request":0,"tokens":[9223372036854775808]}', "int64"),
+        (b'{"do":"extend","request":0,"count":2147483648}', "no pool has"),
+        (b'{"do":"evict","size":1}', "evict"),
+        (b'{"do":"begin","tokens":[0],"more":1}', "more"),
+    ],
+)
+def test_what_no_request_can_be_asked_is_refused(line, reason):
+    with pytest.raises(ValueError, match=reason):
+        REQUESTS.decode(line)
+
+
+@pytest.mark.parametrize(
+    "changed", [{"num_pages": 2**28, "page_size": 16}, {"max_requests": 2**27, "max_len": 6}]
+)
+def test_a_pool_of_gigabytes_is_refused(changed):
+    fields = {"num_pages": 6, "max_requests": 2} | changed
+    data = b"{" + b",".join(b'"%s":%d' % (k.encode(), v) for k, v in fields.items()) + b"}"
+    with pytest.raises(ValueError, match=r"pool of|requests of up to"):
+        REQUESTS.decode_configuration(data)
+
+
+def test_what_a_target_does_not_promise_is_said():
+    promises = RequestPromises(page_sizes=(16,), policies=("lru",))
+    assert "page size of 1" in REQUESTS.unsuited(RequestConfiguration(), promises)
+    fifo = RequestConfiguration(page_size=16, policy="fifo")
+    assert "policy fifo" in REQUESTS.unsuited(fifo, promises)
+    assert REQUESTS.unsuited(RequestConfiguration(page_size=16), promises) is None
+
+
+def test_promises_come_back_as_they_were():
+    promises = RequestPromises(namespaces=False)
+    data = REQUESTS.encode_promises(promises)
+    assert REQUESTS.decode_promises(data) == promises
