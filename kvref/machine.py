@@ -11,10 +11,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Protocol
 
+import msgspec
+
 from kvref.divergence import Divergence
 from kvref.listener import Listener
 
-__all__ = ["Bench", "Machine", "Program", "keep"]
+__all__ = ["Bench", "Machine", "Program", "encode_promises", "keep", "unsuited"]
 
 
 class Program(NamedTuple):
@@ -71,9 +73,6 @@ class Machine(Protocol):
     def decode_configuration(self, data: bytes) -> Any:
         """A configuration; ValueError or a msgspec error otherwise."""
 
-    def encode_promises(self, promises: Any) -> bytes:
-        """The promises as JSON, always in the same order."""
-
     def decode_promises(self, data: bytes) -> Any:
         """Promises; ValueError or a msgspec error otherwise."""
 
@@ -108,9 +107,6 @@ class Machine(Protocol):
     def python(self, program: Program, refused: Sequence[int], skipped: Sequence[int]) -> str:
         """The program as Python."""
 
-    def unsuited(self, configuration: Any, promises: Any) -> str | None:
-        """Why a target with these promises cannot be built so, or None if it can."""
-
     def bench(
         self, target: str, *, seconds: float, isolate: bool, look_every: int
     ) -> AbstractContextManager[Bench]:
@@ -118,6 +114,23 @@ class Machine(Protocol):
 
         `seconds` is the limit of one operation.
         """
+
+
+def encode_promises(promises: Any) -> bytes:
+    """The promises of any machine as JSON, always in the same order."""
+    fields = msgspec.to_builtins(promises)
+    fields["refuses"] = sorted(fields["refuses"])  # a set has no order
+    return msgspec.json.encode(fields)
+
+
+def unsuited(configuration: Any, promises: Any) -> str | None:
+    """Why a target with these promises cannot be built so, in words, or None if it can."""
+    sizes = promises.page_sizes
+    if sizes is not None and configuration.page_size not in sizes:
+        return f"a page size of {configuration.page_size}, where it has {sizes}"
+    if configuration.policy not in promises.policies:
+        return f"policy {configuration.policy}, where it has {promises.policies}"
+    return None
 
 
 def keep(machine: Machine, operations: Sequence[Any], indices: Iterable[int]) -> tuple[Any, ...]:

@@ -9,6 +9,7 @@ from kvref.cli.exits import CLEAN, FOUND, MISUSED, UNTESTABLE, console, misused
 from kvref.cli.step_view import StepView
 from kvref.cli.workload import Options as Workload
 from kvref.cli.workload import replay_requests
+from kvref.machine import unsuited
 from kvref.registry import UnknownTarget
 from kvref.replaying import Replayed, replay_trace
 from kvref.steps import walk
@@ -60,7 +61,7 @@ def _replay_trace(path: Path, options: Options) -> int:
             isolate=options.isolate,
             look_every=trace.header.look_every,
         ) as bench:
-            why = trace.machine.unsuited(trace.program.configuration, bench.promises)
+            why = unsuited(trace.program.configuration, bench.promises)
             if why is not None:
                 return misused("replay", f"{target} cannot be built so: {why}", UNTESTABLE)
             out = console()

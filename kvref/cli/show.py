@@ -9,6 +9,7 @@ from rich.console import Console
 
 from kvref.cli.exits import CLEAN, INTERRUPTED, UNTESTABLE, console, misused
 from kvref.cli.step_view import StepView
+from kvref.machine import unsuited
 from kvref.page.show import show
 from kvref.registry import UnknownTarget
 from kvref.steps import Step
@@ -38,7 +39,7 @@ def show_file(
         with trace.machine.bench(
             target, seconds=time_limit, isolate=isolate, look_every=trace.header.look_every
         ) as bench:
-            why = trace.machine.unsuited(trace.program.configuration, bench.promises)
+            why = unsuited(trace.program.configuration, bench.promises)
             if why is not None:
                 return misused("show", f"{target} cannot be built so: {why}", UNTESTABLE)
             page, verdict = show(

@@ -61,12 +61,6 @@ class RequestsMachine:
             )
         return configuration
 
-    def encode_promises(self, promises: RequestPromises) -> bytes:
-        """The promises as JSON."""
-        fields = msgspec.to_builtins(promises)
-        fields["refuses"] = sorted(fields["refuses"])  # a set has no order
-        return msgspec.json.encode(fields)
-
     def decode_promises(self, data: bytes) -> RequestPromises:
         """Promises."""
         return msgspec.json.decode(data, type=RequestPromises)
@@ -103,17 +97,6 @@ class RequestsMachine:
     def python(self, program_: Program, refused: Sequence[int], skipped: Sequence[int]) -> str:
         """The program as Python."""
         return program(program_.configuration, program_.operations, refused, skipped)
-
-    def unsuited(
-        self, configuration: RequestConfiguration, promises: RequestPromises
-    ) -> str | None:
-        """What of the configuration the target does not promise, in words."""
-        sizes = promises.page_sizes
-        if sizes is not None and configuration.page_size not in sizes:
-            return f"a page size of {configuration.page_size}, where it has {sizes}"
-        if configuration.policy not in promises.policies:
-            return f"policy {configuration.policy}, where it has {promises.policies}"
-        return None
 
     @contextmanager
     def bench(

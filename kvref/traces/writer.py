@@ -12,7 +12,7 @@ import msgspec
 from kvref.answers import Answer
 from kvref.divergence import Divergence
 from kvref.listener import AnyOracle, answer_in_words, expected_in_words
-from kvref.machine import Machine, Program
+from kvref.machine import Machine, Program, encode_promises
 from kvref.requests.executor import RequestAnswer
 from kvref.revision import revision, versions
 from kvref.traces.format import (
@@ -44,7 +44,7 @@ def header_of(
         schema=SCHEMA,
         machine=machine.name,
         target=target,
-        promises=msgspec.Raw(machine.encode_promises(promises)),
+        promises=msgspec.Raw(encode_promises(promises)),
         configuration=msgspec.Raw(_json(configuration)),
         seed=seed,
         run=run,

@@ -15,7 +15,7 @@ from kvref.composer import Composer
 from kvref.configuration import Configuration
 from kvref.executor import LocalExecutor
 from kvref.judge import Judge
-from kvref.machine import Program, keep
+from kvref.machine import Program, keep, unsuited
 from kvref.manager_machine import MANAGER, ManagerBench, rightly_owned
 from kvref.operations import FOREIGN, NOT_A_HANDLE, Evict, Insert, Lock, Match, Reset, Unlock
 from kvref.oracle import Oracle
@@ -308,7 +308,7 @@ class TestBench:
         ],
     )
     def test_a_target_that_does_not_suit(self, promises: dict[str, Any], why):
-        found = MANAGER.unsuited(PROGRAM.configuration, Promises(**promises))
+        found = unsuited(PROGRAM.configuration, Promises(**promises))
         assert (found is None) if why is None else found.startswith(why)
 
 

@@ -110,9 +110,9 @@ class TestWhatIsWrittenIsRead:
 
     def test_promises_that_are_a_set_have_an_order(self):
         code = (
-            "from kvref.manager_machine import MANAGER\n"
+            "from kvref.machine import encode_promises\n"
             "from kvref.promises import Promises\n"
-            "print(MANAGER.encode_promises(Promises()))"
+            "print(encode_promises(Promises()))"
         )
         orders = {
             subprocess.run(

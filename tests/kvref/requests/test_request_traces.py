@@ -3,7 +3,7 @@
 import pytest
 
 from kvref.divergence import DivergenceKind
-from kvref.machine import Program
+from kvref.machine import Program, encode_promises, unsuited
 from kvref.replaying import replay_trace
 from kvref.requests.configuration import RequestConfiguration
 from kvref.requests.machine import REQUESTS, RequestBench
@@ -102,13 +102,13 @@ def test_a_pool_of_gigabytes_is_refused(changed):
 
 def test_what_a_target_does_not_promise_is_said():
     promises = RequestPromises(page_sizes=(16,), policies=("lru",))
-    assert "page size of 1" in REQUESTS.unsuited(RequestConfiguration(), promises)
+    assert "page size of 1" in unsuited(RequestConfiguration(), promises)
     fifo = RequestConfiguration(page_size=16, policy="fifo")
-    assert "policy fifo" in REQUESTS.unsuited(fifo, promises)
-    assert REQUESTS.unsuited(RequestConfiguration(page_size=16), promises) is None
+    assert "policy fifo" in unsuited(fifo, promises)
+    assert unsuited(RequestConfiguration(page_size=16), promises) is None
 
 
 def test_promises_come_back_as_they_were():
     promises = RequestPromises(namespaces=False)
-    data = REQUESTS.encode_promises(promises)
+    data = encode_promises(promises)
     assert REQUESTS.decode_promises(data) == promises
