@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from kvgpu._arguments import describe, require_device, require_size, require_tensor
+from kvgpu._arguments import FEW, describe, require_device, require_size, require_tensor
 from kvgpu._pool import Implementation, Pool
 from kvgpu._torch_path import TORCH
 from kvgpu.base import BaseKVCache, KVCacheLayout
@@ -353,6 +353,10 @@ def _on_host(indices: torch.Tensor) -> _Indices:
 
 def _require_in_pool(argument: str, values: _Indices, limit: int, *, distinct: bool) -> None:
     """Refuse what is not below `limit`, and then what is there twice; negatives are padding."""
+    if len(values) <= FEW:
+        few = values.tolist()
+        if (not distinct or len(set(few)) == len(few)) and max(few, default=-1) < limit:
+            return
     ordered = np.sort(values)
     if ordered.size and ordered[-1] >= limit:
         _refuse(argument, values, values >= limit, f"below {limit}", InvalidIndex)
