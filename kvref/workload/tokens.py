@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from functools import lru_cache
 from random import Random
+from struct import unpack
 
 from kvref.workload.mooncake import TracedRequest
 
 __all__ = ["output_tokens", "prompt_tokens"]
 
-_VOCABULARY = tuple(range(32_000))
+_VOCABULARY = tuple(range(2**16))
 """One int object for each token: a prompt then costs a pointer a token."""
 _FIRST_OF_BLOCK = len(_VOCABULARY)
 _FIRST_OF_OUTPUT = 2**62
@@ -36,5 +37,6 @@ def output_tokens(request: int, start: int, stop: int) -> tuple[int, ...]:
 def _block(block: int, length: int) -> tuple[int, ...]:
     # Two blocks that began with the same token would share it, at page size 1, and the trace
     # says that they share nothing; so the first one is the block's own.
-    rest = Random(block).choices(_VOCABULARY, k=length - 1)
-    return (_FIRST_OF_BLOCK + block, *rest)
+    # Two bytes a token, drawn at once, take a fifth of the time of a draw for each.
+    drawn = unpack(f"<{length}H", Random(block).randbytes(2 * length))
+    return (_FIRST_OF_BLOCK + block, *(_VOCABULARY[token] for token in drawn[1:]))
