@@ -15,9 +15,6 @@ from kvgpu.errors import InvalidType, InvalidValue
 
 _CPU = torch.device("cpu")
 
-FEW = 32
-"""Up to so many numbers a list and a set are faster than any call into numpy."""
-
 
 def describe(value: object) -> str:
     """What an argument was, in a few words: never its content, which may be a user's text."""

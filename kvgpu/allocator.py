@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from kvgpu._arguments import FEW, describe, require_size
+from kvgpu._arguments import describe, require_size
 from kvgpu.errors import InvalidType, InvalidValue, OutOfPages
-from kvgpu.radix_node import IntArray
+from kvgpu.radix_node import FEW, IntArray
 
 __all__ = ["PageAllocator"]
 

@@ -9,11 +9,12 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from kvgpu._arguments import FEW, describe, require_device, require_size, require_tensor
+from kvgpu._arguments import describe, require_device, require_size, require_tensor
 from kvgpu._pool import Implementation, Pool
 from kvgpu._torch_path import TORCH
 from kvgpu.base import BaseKVCache, KVCacheLayout
 from kvgpu.errors import InvalidIndex, InvalidType, InvalidValue
+from kvgpu.radix_node import FEW
 
 __all__ = ["MHAKVCache", "TPInfo"]
 

@@ -139,7 +139,7 @@ class PageTable:
                 also `seq_lens`.
         """
         entries = self._changed_entries()
-        row, start, stop = (np.array(each, dtype=np.int64) for each in (rows, starts, stops))
+        row, start, stop = np.array((rows, starts, stops), dtype=np.int64)
         counts = stop - start
         positions = _spread(start, counts)
         pages = self.host[row.repeat(counts), positions // self.page_size]

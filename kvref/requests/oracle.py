@@ -226,7 +226,7 @@ class RequestOracle:
         What a request matched is about to be locked, so it is not there to be evicted for it.
         """
         evictable = self.cache.evictable_size // self._size
-        evictable -= sum(1 for page in matched if page.locks == 0)
+        evictable -= sum([page.locks == 0 for page in matched])
         return self.ledger.num_free, evictable
 
     @property

@@ -140,8 +140,8 @@ class KvgpuRequests:
 
     def sizes(self) -> tuple[int, int]:
         """Evictable and protected size."""
-        evictable, protected = self.manager.size_info
-        return evictable, protected
+        sizes: tuple[int, int] = self.manager.size_info
+        return sizes
 
     def num_free_pages(self) -> int:
         """Pages that the allocator has."""
