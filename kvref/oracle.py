@@ -132,6 +132,7 @@ class Oracle:
         """As `insert_prefix`; returns with it the pages of the prefix, all cached by now."""
         if len(tokens) != len(slots):
             refuse(RefusalKind.VALUE)
+        tokens = tuple(tokens)
         path = self.walk(tokens, namespace)
         already = len(path) * self.page_size
         aligned = len(tokens) // self.page_size * self.page_size
@@ -140,7 +141,7 @@ class Oracle:
         self._refresh(path)
         if already < aligned:
             page = path[-1] if path else self._root(namespace)
-            tokens, slots = tuple(tokens), tuple(slots)
+            slots = tuple(slots)
             for start in range(already, aligned, self.page_size):
                 end = start + self.page_size
                 page = self._add(page, tokens[start:end], slots[start:end])
