@@ -5,8 +5,9 @@ Nothing here checks arguments: `MHAKVCache` does that once, for every implementa
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -59,6 +60,9 @@ class Pool:
         self.v_rows = rows[1].unbind(0)
         """For each layer, as integers: `[slots, heads, dim]` where groups have one slot, else
         `[pages, page_size, heads, dim]`."""
+        self.k_written = _for_numpy(self.k_rows)
+        self.v_written = _for_numpy(self.v_rows)
+        """The same memory for the torch path to write to: on the CPU as numpy has it."""
         self.k_address = tuple(layer.data_ptr() for layer in self.k)
         self.v_address = tuple(layer.data_ptr() for layer in self.v)
         """Of slot 0 of each layer, in bytes."""
@@ -69,6 +73,10 @@ class Pool:
         else:
             self.runs = bits.transpose(1, 2).view(2, pages, layers * page_size * self.row)
         """`[runs, pages, elements]`, each `runs[:, p]` holding all of page p."""
+
+
+def _for_numpy(rows: Sequence[torch.Tensor]) -> tuple[Any, ...]:
+    return tuple(layer.numpy() if layer.is_cpu else layer for layer in rows)
 
 
 @dataclass(frozen=True)

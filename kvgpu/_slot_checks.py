@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kvgpu.errors import InvalidValue
-from kvgpu.radix_node import IntArray
+from kvgpu.radix_node import FEW, IntArray
 
 __all__ = ["require_slots"]
 
@@ -71,11 +71,14 @@ def _all_well(
             return False
     # Of whole pages, all slots are within if the ends are. Above, the last page may have overflown
     # an int32; here nothing can.
-    lowest, highest = int(np.minimum.reduce(pages)), int(np.maximum.reduce(pages))
+    distinct = set(pages.tolist())
+    if len(pages) <= FEW:
+        lowest, highest = min(distinct), max(distinct)
+    else:
+        lowest, highest = int(np.minimum.reduce(pages)), int(np.maximum.reduce(pages))
     limit = _ALL_SLOTS if num_slots is None else min(num_slots, _ALL_SLOTS)
     if lowest < 0 or (highest + 1) * page_size > limit:
         return False
-    distinct = set(pages.tolist())
     return len(distinct) == len(pages) and held.isdisjoint(distinct)
 
 

@@ -13,7 +13,7 @@ import torch
 
 from kvgpu._arguments import describe, require_size
 from kvgpu.errors import InvalidType, InvalidValue, OutOfPages
-from kvgpu.radix_node import IntArray
+from kvgpu.radix_node import FEW, IntArray
 
 __all__ = ["PageAllocator"]
 
@@ -132,7 +132,7 @@ class PageAllocator:
             The number of free pages once they do.
         """
         free_already = self._is_free[numbers]
-        if free_already.any():
+        if np.count_nonzero(free_already):
             raise _bad_page(numbers, int(free_already.argmax()), "free already")
         end = self._num_free + len(numbers)
         self._stack[self._num_free : end] = numbers
@@ -151,6 +151,11 @@ def _page_numbers(pages: Any, num_pages: int) -> npt.NDArray[np.int64]:
         raise InvalidType("pages", f"an array of {pages.dtype}", "integers")
     if pages.ndim != 1:
         raise InvalidValue("pages", f"shape {pages.shape}", "shape [n]")
+    if len(pages) <= FEW:
+        few = pages.tolist()
+        distinct = len(set(few)) == len(few)
+        if distinct and min(few, default=0) >= 0 and max(few, default=-1) < num_pages:
+            return np.array(few, dtype=np.int64)
     outside = (pages < 0) | (pages >= num_pages)
     if outside.any():
         raise _bad_page(pages, int(outside.argmax()), f"outside 0..{num_pages - 1}")

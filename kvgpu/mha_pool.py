@@ -14,6 +14,7 @@ from kvgpu._pool import Implementation, Pool
 from kvgpu._torch_path import TORCH
 from kvgpu.base import BaseKVCache, KVCacheLayout
 from kvgpu.errors import InvalidIndex, InvalidType, InvalidValue
+from kvgpu.radix_node import FEW
 
 __all__ = ["MHAKVCache", "TPInfo"]
 
@@ -353,6 +354,10 @@ def _on_host(indices: torch.Tensor) -> _Indices:
 
 def _require_in_pool(argument: str, values: _Indices, limit: int, *, distinct: bool) -> None:
     """Refuse what is not below `limit`, and then what is there twice; negatives are padding."""
+    if len(values) <= FEW:
+        few = values.tolist()
+        if (not distinct or len(set(few)) == len(few)) and max(few, default=-1) < limit:
+            return
     ordered = np.sort(values)
     if ordered.size and ordered[-1] >= limit:
         _refuse(argument, values, values >= limit, f"below {limit}", InvalidIndex)

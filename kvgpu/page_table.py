@@ -78,6 +78,7 @@ class PageTable:
             self.device_table = torch.zeros(
                 self.host.shape, dtype=torch.int32, device=require_device(device)
             )
+        self._offsets = np.arange(page_size, dtype=np.int32)
         self._flat_host = self.host.reshape(-1)
         self._flat_device = self.device_table.view(-1)
         self._pins = self.device_table.device.type == "cuda"
@@ -120,9 +121,10 @@ class PageTable:
         slots: IntArray
         if size == 1:
             slots = pages[start:stop].copy()
-        else:
-            positions = np.arange(start, stop, dtype=np.int32)
-            slots = pages[positions // size] * size + positions % size
+            return slots
+        first = start // size  # the page, all of whose slots are made before some are left out
+        slots = pages[first : -(-stop // size), None] * size + self._offsets
+        slots = slots.reshape(-1)[start - first * size : stop - first * size]
         return slots
 
     def upload(self, rows: Sequence[int], starts: Sequence[int], stops: Sequence[int]) -> StepInput:
@@ -137,7 +139,7 @@ class PageTable:
                 also `seq_lens`.
         """
         entries = self._changed_entries()
-        row, start, stop = (np.array(each, dtype=np.int64) for each in (rows, starts, stops))
+        row, start, stop = np.array((rows, starts, stops), dtype=np.int64)
         counts = stop - start
         positions = _spread(start, counts)
         pages = self.host[row.repeat(counts), positions // self.page_size]

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 __all__ = [
+    "FEW",
     "NO_PAGES",
     "TOKEN_BYTES",
     "Cut",
@@ -25,6 +26,9 @@ __all__ = [
 ]
 
 IntArray = npt.NDArray[np.int32]
+
+FEW = 32
+"""Up to so many numbers a list and a set are faster than any call into numpy."""
 
 TOKEN_BYTES = 8
 """Of one token in a key: an int64 in the machine's byte order."""

@@ -35,6 +35,9 @@ class RequestState(enum.Enum):
     """As aborted, to begin again later."""
 
 
+_RUNNING = RequestState.RUNNING  # asked for in every step
+
+
 class Request:
     """A running request. `RequestManager.begin` makes it; nothing else does.
 
@@ -278,7 +281,7 @@ class Request:
 
     def require_running(self) -> None:
         """Refuse if it has ended."""
-        if self.state is not RequestState.RUNNING:
+        if self.state is not _RUNNING:
             raise RequestEnded(self.state)
 
     def forget(self, state: RequestState) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, Literal
 
 import msgspec
@@ -98,11 +99,21 @@ def short(value: object) -> str:
 
 def from_exception(error: BaseException) -> Raised:
     """The exception as an answer."""
-    fields = {name: value for name, value in vars(error).items() if name in _FIELDS}
+    kind, builtins = _of_class(type(error))  # type: ignore[arg-type]  # a class has a hash
     return Raised(
-        kind=classify(error),
-        builtins=sorted([base.__name__ for base in _BUILTINS if isinstance(error, base)]),
+        kind=kind,
+        builtins=builtins.copy(),
         error=type(error).__name__,
         message=words(str, error)[:500],
-        fields={name: value for name, value in fields.items() if isinstance(value, int)},
+        fields={
+            name: value
+            for name, value in vars(error).items()
+            if name in _FIELDS and isinstance(value, int)
+        },
     )
+
+
+@lru_cache(maxsize=64)
+def _of_class(error: type[BaseException]) -> tuple[RefusalKind | None, list[str]]:
+    """What an exception announces by its class, and the builtins that it is."""
+    return classify(error), sorted(base.__name__ for base in _BUILTINS if issubclass(error, base))

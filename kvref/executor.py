@@ -10,7 +10,7 @@ from kvref.guard import Guard
 from kvref.operations import FOREIGN, Evict, Insert, Lock, Match, Operation, Unlock
 from kvref.oracle import NodeView
 from kvref.target import InspectableTarget, Target
-from kvref.time_limit import TimeLimit, TimeLimitExceeded
+from kvref.time_limit import TimeLimitExceeded, in_progress
 
 __all__ = ["Executor", "LocalExecutor", "Sizes", "read_nodes"]
 
@@ -68,8 +68,8 @@ class LocalExecutor:
         target that hangs or exits is not asked for sizes: its answer stands in their place.
         """
         # As `begin` and `end`, whose calls would cost as much as all else here.
-        outer = TimeLimit.deadline
-        TimeLimit.deadline = monotonic() + self._seconds if self.limited else None
+        outer = in_progress.deadline
+        in_progress.deadline = monotonic() + self._seconds if self.limited else None
         try:
             try:
                 try:
@@ -85,9 +85,9 @@ class LocalExecutor:
                 except BaseException as error:
                     return answer, self._guard.failure(error)
             finally:
-                TimeLimit.deadline = outer
+                in_progress.deadline = outer
         except TimeLimitExceeded:  # the tick came outside the two calls
-            TimeLimit.deadline = outer
+            in_progress.deadline = outer
             return (late := Hung(self._seconds)), late
 
     def integrity(self) -> Answer:

@@ -28,6 +28,10 @@ class NaiveOracle:
         """Nothing, always."""
         return EMPTY, []
 
+    def match(self, path: Sequence[Page]) -> tuple[Handle, list[int]]:
+        """Nothing, always."""
+        return EMPTY, []
+
     def insert_prefix(
         self,
         tokens: Sequence[int],
@@ -35,9 +39,15 @@ class NaiveOracle:
         namespace: str | None = None,
     ) -> int:
         """Claims all whole pages to be cached, so that the caller frees them."""
+        return self.insert(tokens, slots, namespace)[0]
+
+    def insert(
+        self, tokens: Sequence[int], slots: Sequence[int], namespace: str | None = None
+    ) -> tuple[int, list[Page]]:
+        """As `insert_prefix`, and the pages of the prefix, of which none is there."""
         if len(tokens) != len(slots):
             refuse(RefusalKind.VALUE)
-        return len(tokens) // self.page_size * self.page_size
+        return len(tokens) // self.page_size * self.page_size, []
 
     def lock_handle(self, handle: object, unlock: bool = False) -> None:
         """Any handle is right."""
@@ -59,6 +69,10 @@ class NaiveOracle:
         return []
 
     def cached_slots(self, tokens: Sequence[int], namespace: str | None = None) -> list[int]:
+        """None."""
+        return []
+
+    def walk(self, tokens: Sequence[int], namespace: str | None = None) -> list[Page]:
         """None."""
         return []
 

@@ -22,7 +22,7 @@ from typing import Literal, NamedTuple
 from kvref.configuration import Configuration
 from kvref.refusals import RefusalKind, refuse
 
-__all__ = ["EMPTY", "Granularity", "Handle", "NodeView", "Oracle", "Page"]
+__all__ = ["EMPTY", "Granularity", "Handle", "NodeView", "Oracle", "Page", "slots_of"]
 
 Granularity = Literal["node", "page", "any"]
 """What an eviction takes at a time. The contract says nodes; other managers differ."""
@@ -111,19 +111,29 @@ class Oracle:
         self, tokens: Sequence[int], namespace: str | None = None
     ) -> tuple[Handle, list[int]]:
         """The longest cached prefix of whole pages, and its slots."""
-        path = self._walk(tokens, namespace)
+        return self.match(self.walk(tokens, namespace))
+
+    def match(self, path: Sequence[Page]) -> tuple[Handle, list[int]]:
+        """Match the pages that `walk` found just now."""
         self._refresh(path)
         if not path:
             return EMPTY, []
-        return Handle(self, path[-1], len(path) * self.page_size), _slots_of(path)
+        return Handle(self, path[-1], len(path) * self.page_size), slots_of(path)
 
     def insert_prefix(
         self, tokens: Sequence[int], slots: Sequence[int], namespace: str | None = None
     ) -> int:
         """Cache the whole pages of the prefix; returns how many tokens were cached before."""
+        return self.insert(tokens, slots, namespace)[0]
+
+    def insert(
+        self, tokens: Sequence[int], slots: Sequence[int], namespace: str | None = None
+    ) -> tuple[int, list[Page]]:
+        """As `insert_prefix`; returns with it the pages of the prefix, all cached by now."""
         if len(tokens) != len(slots):
             refuse(RefusalKind.VALUE)
-        path = self._walk(tokens, namespace)
+        tokens = tuple(tokens)
+        path = self.walk(tokens, namespace)
         already = len(path) * self.page_size
         aligned = len(tokens) // self.page_size * self.page_size
         if self.checked:
@@ -131,11 +141,13 @@ class Oracle:
         self._refresh(path)
         if already < aligned:
             page = path[-1] if path else self._root(namespace)
+            slots = tuple(slots)
             for start in range(already, aligned, self.page_size):
                 end = start + self.page_size
-                page = self._add(page, tuple(tokens[start:end]), tuple(slots[start:end]))
+                page = self._add(page, tokens[start:end], slots[start:end])
+                path.append(page)
             page.node_ends = True
-        return already
+        return already, path
 
     def lock_handle(self, handle: object, unlock: bool = False) -> None:
         """Lock the whole path of the handle, or give one lock back."""
@@ -220,7 +232,20 @@ class Oracle:
 
     def cached_slots(self, tokens: Sequence[int], namespace: str | None = None) -> list[int]:
         """The slots that a match would return; changes nothing."""
-        return _slots_of(self._walk(tokens, namespace))
+        return slots_of(self.walk(tokens, namespace))
+
+    def walk(self, tokens: Sequence[int], namespace: str | None = None) -> list[Page]:
+        """The pages that a match would find, from the root on; changes nothing."""
+        path: list[Page] = []
+        page = self._roots.get(namespace)
+        size, tokens = self.page_size, tuple(tokens)
+        for start in range(0, len(tokens) - size + 1, size):
+            if page is None:
+                break
+            page = self._table.get((page, tokens[start : start + size]))
+            if page is not None:
+                path.append(page)
+        return path
 
     @property
     def held(self) -> KeysView[int]:
@@ -280,18 +305,6 @@ class Oracle:
 
     # --------------------------------------------------------------------------- the table
 
-    def _walk(self, tokens: Sequence[int], namespace: str | None) -> list[Page]:
-        path: list[Page] = []
-        page = self._roots.get(namespace)
-        size, tokens = self.page_size, tuple(tokens)
-        for start in range(0, len(tokens) - size + 1, size):
-            if page is None:
-                break
-            page = self._table.get((page, tokens[start : start + size]))
-            if page is not None:
-                path.append(page)
-        return path
-
     def _refresh(self, path: Sequence[Page]) -> None:
         self._now += 1
         for page in path:
@@ -318,7 +331,7 @@ class Oracle:
         run = [last] if self.granularity == "page" else self._node_of(last)
         for page in reversed(run):
             self.remove(page)
-        return _slots_of(run)
+        return slots_of(run)
 
     def _node_of(self, last: Page) -> list[Page]:
         """The pages of the node that ends at `last`, in token order."""
@@ -346,7 +359,7 @@ class Oracle:
             if not whole or first % size or not inside or first in self._holder or first in taken:
                 refuse(RefusalKind.VALUE)
             taken.add(first)
-        own = _slots_of(path)
+        own = slots_of(path)
         for slot, own_slot in zip(slots[:already], own, strict=True):
             if slot != own_slot:
                 first = slot // size * size
@@ -354,5 +367,9 @@ class Oracle:
                     refuse(RefusalKind.VALUE)
 
 
-def _slots_of(pages: Sequence[Page]) -> list[int]:
-    return [slot for page in pages for slot in page.slots]
+def slots_of(pages: Sequence[Page]) -> list[int]:
+    """The slots of some pages, in order."""
+    slots: list[int] = []
+    for page in pages:
+        slots += page.slots
+    return slots

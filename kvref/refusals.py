@@ -84,7 +84,7 @@ class Refused(Exception):
 
     def __init__(self, refusal: Refusal) -> None:
         self.refusal = refusal
-        super().__init__(str(refusal))
+        super().__init__(refusal)
 
 
 def refuse(kind: RefusalKind, **fields: int) -> NoReturn:
@@ -92,16 +92,16 @@ def refuse(kind: RefusalKind, **fields: int) -> NoReturn:
     raise Refused(Refusal(kind, fields))
 
 
-def classify(error: BaseException) -> RefusalKind | None:
+def classify(error: type[BaseException]) -> RefusalKind | None:
     """The kind that an exception announces by its class, or None for one that announces none.
 
     A class of the contract's name counts wherever it is defined; then the builtin decides. A
     bare RuntimeError could be any of eight refusals, so it is none of them.
     """
-    for ancestor in type(error).__mro__:
+    for ancestor in error.__mro__:
         if ancestor.__name__ in _NAMED:
             return _NAMED[ancestor.__name__]
     for kind in (RefusalKind.UNSUPPORTED, RefusalKind.TYPE, RefusalKind.VALUE):
-        if isinstance(error, BUILTIN[kind]):
+        if issubclass(error, BUILTIN[kind]):
             return kind
     return None

@@ -153,10 +153,11 @@ class RequestComposer(Prompts):
             return self._finish()
         namespace = self._choice(self._namespaces)
         known = self._choice(self._prompts[-12:])
-        matched = self._oracle.cache.cached_slots(known[:-1], namespace)
+        matched = self._oracle.cache.walk(known[:-1], namespace)
         pages = sum(self._oracle.room(matched)) + self._below(2)
-        length = len(matched) + pages * self._size - self._below(self._size)
-        kept = known[: len(matched)]
+        cached = len(matched) * self._size
+        length = cached + pages * self._size - self._below(self._size)
+        kept = known[:cached]
         tokens = (kept + self._tail(max(1, length - len(kept))))[: self._oracle.max_len]
         return Begin(tokens, namespace, None, self._choice(self._carried))
 

@@ -53,6 +53,7 @@ class Prompts:
 
     def __init__(self, random: Random, size: int, reach: int, most: int) -> None:
         self._random = random
+        self._draw = random.random
         self._size = size
         self._reach = reach
         self._longest = min((reach + 1) * size, most)
@@ -68,10 +69,10 @@ class Prompts:
 
     def _below(self, limit: int) -> int:
         """From 0 to `limit` - 1."""
-        return int(self._random.random() * limit)
+        return int(self._draw() * limit)
 
     def _choice(self, options: Sequence[_T]) -> _T:
-        return options[int(self._random.random() * len(options))]
+        return options[int(self._draw() * len(options))]
 
     def _tail(self, count: int) -> tuple[int, ...]:
         """So many tokens."""

@@ -35,6 +35,7 @@ from kvref.requests.tags import NamesPrefixes, Tags
 __all__ = ["Observer", "Outcome", "RequestJudge"]
 
 _KIND = DivergenceKind
+_ACCEPTED = Outcome()
 
 
 class Observer(Protocol):
@@ -111,6 +112,10 @@ class RequestJudge(RequestRun):
         self._look_every = look_every
         self._long_run = long_run
         self._observer = observer
+        # Which, and not only how many: a manager that keeps nothing has none to choose from.
+        self._predicts_victims = (
+            self.promises.eviction == "exact" or not self.promises.keeps_prefixes
+        )
 
     # ---------------------------------------------------------------------------- judging
 
@@ -145,8 +150,6 @@ class RequestJudge(RequestRun):
             if self._listener is not None:
                 self._listener.begins(index, operation, self._foreseen(index, operation, expected))
             pool = self._judge_step(index, operation, expected)
-        if self._executor.limited:
-            self.judged["requests-in-time"] += 1
         if self.divergence is None:
             self._judge_pool(operation, pool)
         if self._observer is not None:
@@ -228,7 +231,7 @@ class RequestJudge(RequestRun):
     def _judge_step(self, index: int, operation: Any, expected: Any) -> Pool | None:
         """A step that has to be accepted; returns the state of the pool after it."""
         kind = type(operation)
-        self.outcome = Outcome()
+        self.outcome = _ACCEPTED
         if kind is Flush:
             answer = self._call(index, operation)
             return None if answer is None else answer.pool
@@ -270,7 +273,6 @@ class RequestJudge(RequestRun):
         answer = self._executor.call(index, operation, tags)
         if self._listener is not None:
             self._listener.answers(index, answer)
-        self.judged["request-accepts"] += 1
         if isinstance(answer, Done):
             return answer
         self._differ(_KIND.REFUSED, "request-accepts", "accepted", answer)
@@ -285,7 +287,7 @@ class RequestJudge(RequestRun):
 
     def _judge_begin(self, request: Request, begin: Begin, need: Need, answer: Done) -> None:
         cached, slots = request.cached_len, answer.slots
-        self.judged["token-left"] += 1
+        self._judged["token-left"] += 1
         if answer.cached_len is not None and answer.cached_len >= len(begin.tokens):
             wanted = f"fewer than all {len(begin.tokens)} tokens matched"
             got = f"{answer.cached_len} matched"
@@ -293,11 +295,11 @@ class RequestJudge(RequestRun):
         self._equal(_KIND.ADMISSION, "admission-match", cached, answer.cached_len)
         if cached:
             self._equal(_KIND.ROW, "taken-over", request.row, slots[:cached])
-            self.judged["content-cached"] += 1
+            self._judged["content-cached"] += 1
             tags = self.tags_of[request.number][:cached]
             self._compare_content("content-cached", slots[:cached], tags, answer.content)
-        self._judge_pages(request, need, slots[cached:], answer)
-        self.outcome = self.outcome._replace(matched=cached)
+            self.outcome = Outcome(None, cached)
+        self._judge_pages(request, need, slots[cached:] if cached else slots, answer)
 
     def _judge_pages(
         self, request: Request, need: Need, slots: Sequence[int], answer: Done
@@ -305,14 +307,13 @@ class RequestJudge(RequestRun):
         """What was evicted for a step, and the pages that it got."""
         if self.divergence is not None:
             return
-        (tokens, pages, missing), victims = need, answer.victims
-        self.judged["shortfall"] += 1
-        wanted = f"{missing} slots evicted"
-        problem = None
-        if self.promises.eviction == "exact" or not self.promises.keeps_prefixes:
+        tokens, pages, missing = need
+        victims, problem, left = answer.victims, None, ""
+        self._judged["shortfall"] += 1
+        if self._predicts_victims:
             expected = self.oracle.evict(missing)
             if victims is not None and sorted(victims) != sorted(expected):
-                problem, wanted = str(sorted(victims)), f"{wanted}: {sorted(expected)}"
+                problem, left = str(sorted(victims)), f": {sorted(expected)}"
             victims = expected
         elif victims is None:
             problem, victims = "a target whose victims are its own choice does not tell them", []
@@ -321,13 +322,14 @@ class RequestJudge(RequestRun):
         cached = self.oracle.cache.evictable_size + self.oracle.cache.protected_size
         found = answer.pool.evictable + answer.pool.protected
         if problem is None and found != cached:
-            wanted, problem = f"{wanted}, {cached} left", f"{found} left"
+            problem, left = f"{found} left", f", {cached} left"
         if problem is not None:
+            wanted = f"{missing} slots evicted{left}"
             self._differ(_KIND.SHORTFALL, "shortfall", wanted, problem)
             return
-        size = self.configuration.page_size
-        self.outcome = Outcome(None, 0, pages, len(victims) // size)
-        self.judged["pages-owned"] += 1
+        evicted = len(victims) // self._page_size
+        self.outcome = Outcome(None, self.outcome.matched, pages, evicted)
+        self._judged["pages-owned"] += 1
         problem = self.oracle.wrong_slots(request.number, need, slots)
         if problem is None:
             self.oracle.take(request.number, slots)
@@ -344,7 +346,7 @@ class RequestJudge(RequestRun):
 
     def _judge_lengths(self, request: Request, answer: Done) -> None:
         wanted = (request.cached_len, len(request.row))
-        self.judged["request-lengths"] += 1
+        self._judged["request-lengths"] += 1
         if (answer.cached_len, answer.extended_len) != wanted:
             self._differ(
                 _KIND.LENGTHS,

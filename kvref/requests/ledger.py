@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from typing import Literal
 
 __all__ = ["CACHE", "FREE", "Holder", "Ledger"]
@@ -23,14 +23,14 @@ class Ledger:
         self._holder: list[Holder] = [FREE] * num_pages
         self._last_owner: list[int | None] = [None] * num_pages
 
-    def move(self, pages: Iterable[int], old: Holder, new: Holder) -> None:
+    def move(self, pages: Collection[int], old: Holder, new: Holder) -> None:
         """The pages pass from one holder to another."""
         for page in pages:
             assert self._holder[page] == old, f"not {old}'s: {self.words(page)}"
             self._holder[page] = new
-            self.num_free += (new == FREE) - (old == FREE)
             if isinstance(new, int):
                 self._last_owner[page] = new
+        self.num_free += len(pages) * ((new == FREE) - (old == FREE))
 
     def wrong(self, pages: Sequence[int]) -> str | None:
         """Why these pages cannot be given to a request, or None if they can."""

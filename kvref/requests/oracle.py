@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from kvref.legal_eviction import follow
 from kvref.naive_oracle import NaiveOracle
-from kvref.oracle import EMPTY, Granularity, Handle, Oracle
+from kvref.oracle import EMPTY, Granularity, Handle, Oracle, Page
 from kvref.refusals import RefusalKind, refuse
 from kvref.requests.configuration import RequestConfiguration
 from kvref.requests.ledger import CACHE, FREE, Ledger
@@ -60,7 +60,6 @@ class RequestOracle:
         cache: the oracle of the manager.
         ledger: who holds each page.
         requests: all that began and were not forgotten, by number; ended ones too.
-        num_running: how many of them run.
     """
 
     def __init__(
@@ -78,7 +77,7 @@ class RequestOracle:
         )
         self.ledger = Ledger(configuration.num_pages)
         self.requests: dict[int, Request] = {}
-        self.num_running = 0
+        self._running: dict[int, Request] = {}
         self.max_len = configuration.longest
         self._size = configuration.page_size
         self._max_requests = configuration.max_requests
@@ -99,26 +98,25 @@ class RequestOracle:
         if self.num_running == self._max_requests:
             refuse(RefusalKind.TOO_MANY, running=self.num_running)
         looked_up = tokens[:-1]
-        matched = self.cache.cached_slots(looked_up, namespace)
-        left = len(tokens) - len(matched)
+        matched = self.cache.walk(looked_up, namespace)
+        left = len(tokens) - len(matched) * self._size
         count = left if max_tokens is None else min(left, max_tokens)
         pages = self._pages(count)
         free, evictable = self.room(matched)
         if pages > free + evictable:
             if self._refused_begin_matches:
-                self.cache.match_prefix(looked_up, namespace)
+                self.cache.match(matched)
             refuse(RefusalKind.NO_ROOM, needed=pages, free=free, evictable=evictable)
         request = Request(number, tokens, namespace)
-        request.handle, request.row = self.cache.match_prefix(looked_up, namespace)
+        request.handle, request.row = self.cache.match(matched)
         self.cache.lock_handle(request.handle)
         request.cached_len = request.stored_len = len(request.row)
-        self.requests[number] = request
-        self.num_running += 1
+        self.requests[number] = self._running[number] = request
         return self._need(count, pages)
 
     def extend(self, number: int, count: int) -> Need:
         """Slots for `count` more tokens."""
-        request = self._running(number)
+        request = self._require_running(number)
         length = len(request.row)
         if count < 1 or length + count > self.max_len:
             refuse(RefusalKind.VALUE)
@@ -130,6 +128,8 @@ class RequestOracle:
 
     def evict(self, missing: int) -> list[int]:
         """Evict what is missing; the victims' slots."""
+        if missing == 0:
+            return []
         victims = self.cache.evict(missing)
         self.ledger.move(self._pages_of(victims), CACHE, FREE)
         return victims
@@ -151,12 +151,15 @@ class RequestOracle:
         for at, slot in enumerate(slots[:begun]):
             if slot != row[-1] + 1 + at:
                 return f"slot {slot}, which does not continue the page of slot {row[-1]}"
-        firsts = slots[begun::size]
-        for first, start in zip(firsts, range(begun, len(slots), size), strict=True):
-            part = list(slots[start : start + size])
-            if first % size or part != list(range(first, first + len(part))):
-                return f"slots {part}, which are no page from its beginning on"
-        return self.ledger.wrong([first // size for first in firsts])
+        new = slots[begun:]
+        right: list[int] = []
+        for first in new[::size]:
+            right += range(first - first % size, first - first % size + size)
+        if new != right[: len(new)]:
+            at = next(at for at, slot in enumerate(new) if slot != right[at]) // size * size
+            part = new[at : at + size]
+            return f"slots {part}, which are no page from its beginning on"
+        return self.ledger.wrong(self._pages_of(new))
 
     def take(self, number: int, slots: Sequence[int]) -> None:
         """The target gave these slots; `wrong_slots` had nothing to say against them."""
@@ -169,21 +172,21 @@ class RequestOracle:
 
     def append(self, number: int, tokens: Sequence[int]) -> None:
         """The values of the next tokens."""
-        self._running(number).tokens += tokens
+        self._require_running(number).tokens += tokens
 
     def store(self, number: int) -> int:
         """K and V of all that has slots are stored; returns from which token on they were not."""
-        request = self._running(number)
+        request = self._require_running(number)
         start, request.stored_len = request.stored_len, len(request.row)
         return start
 
     def commit(self, number: int) -> int:
         """Publish whole pages that are stored and known, and go on; returns what is cached."""
-        request = self._running(number)
-        whole, already = self._insert(request)
+        request = self._require_running(number)
+        whole, already, pages = self._insert(request)
         if whole == 0:
             return 0
-        handle, slots = self.cache.match_prefix(request.tokens[:whole], request.namespace)
+        handle, slots = self.cache.match(pages)
         self.cache.lock_handle(handle)
         self.cache.lock_handle(request.handle, unlock=True)
         # [cached_len:already] were duplicates, if what was matched covers them.
@@ -195,14 +198,14 @@ class RequestOracle:
 
     def finish(self, number: int) -> None:
         """Publish whole pages that are stored and known, and give back all else."""
-        request = self._running(number)
-        whole, already = self._insert(request)
+        request = self._require_running(number)
+        whole, already, _ = self._insert(request)
         mine = request.row[request.cached_len : already] + request.row[whole:]
         self._end(request, mine)
 
     def abort(self, number: int) -> None:
         """Give back everything."""
-        request = self._running(number)
+        request = self._require_running(number)
         self._end(request, request.row[request.cached_len :])
 
     def preempt(self, number: int) -> list[int]:
@@ -217,25 +220,29 @@ class RequestOracle:
 
     # --------------------------------------------------------------- looking, not touching
 
-    def room(self, matched: Sequence[int] = ()) -> tuple[int, int]:
-        """Pages that are free, and evictable beside those of the slots that were matched.
+    def room(self, matched: Sequence[Page] = ()) -> tuple[int, int]:
+        """Pages that are free, and evictable beside those that were matched.
 
         What a request matched is about to be locked, so it is not there to be evicted for it.
         """
         evictable = self.cache.evictable_size // self._size
-        if isinstance(self.cache, Oracle):
-            pages = [self.cache.page_at(slot) for slot in matched[:: self._size]]
-            evictable -= sum(1 for page in pages if page is not None and page.locks == 0)
+        evictable -= sum([page.locks == 0 for page in matched])
         return self.ledger.num_free, evictable
 
+    @property
+    def num_running(self) -> int:
+        """How many requests run."""
+        return len(self._running)
+
     def running(self) -> list[Request]:
-        """The requests that run."""
-        return [request for request in self.requests.values() if request.running]
+        """The requests that run, in the order in which they began."""
+        return list(self._running.values())
 
     def recompute(self) -> None:
         """The cache's own recount, and the ledger against the cache and all rows."""
         self.cache.recompute()
-        assert self.num_running == len(self.running()), "running"
+        running = {number: each for number, each in self.requests.items() if each.running}
+        assert self._running == running, "running"
         held = {first // self._size for first in self.cache.held}
         assert self.ledger.held_by(CACHE) == held, "cached pages"
         owned = 0
@@ -250,29 +257,32 @@ class RequestOracle:
 
     # --------------------------------------------------------------------------- the parts
 
-    def _running(self, number: int) -> Request:
+    def _require_running(self, number: int) -> Request:
         request = self.requests[number]
         if not request.running:
             refuse(RefusalKind.ENDED)
         return request
 
-    def _insert(self, request: Request) -> tuple[int, int]:
-        """Insert whole pages that are stored and known: their length, what was there of it."""
+    def _insert(self, request: Request) -> tuple[int, int, list[Page]]:
+        """Insert whole pages that are stored and known.
+
+        Returns their length in tokens, how much of it was there, and the cache's pages of it.
+        """
         whole = min(request.stored_len, len(request.tokens)) // self._size * self._size
         if whole == 0:
-            return 0, 0
-        already = self.cache.insert_prefix(
+            return 0, 0, []
+        already, pages = self.cache.insert(
             request.tokens[:whole], request.row[:whole], request.namespace
         )
         self.ledger.move(self._pages_of(request.row[already:whole]), request.number, CACHE)
-        return whole, already
+        return whole, already, pages
 
     def _end(self, request: Request, mine: Sequence[int]) -> None:
         self.ledger.move(self._pages_of(mine), request.number, FREE)
         self.cache.lock_handle(request.handle, unlock=True)
         request.running = False
         request.row = []
-        self.num_running -= 1
+        del self._running[request.number]
 
     def _need(self, tokens: int, pages: int) -> Need:
         return Need(tokens, pages, max(0, pages - self.ledger.num_free) * self._size)

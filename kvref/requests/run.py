@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
 
 from kvref.answers import Answer, Malformed, Raised, Returned
 from kvref.divergence import Divergence, DivergenceKind, blame
@@ -24,7 +26,7 @@ __all__ = ["Outcome", "RequestRun"]
 _KIND = DivergenceKind
 
 
-class Outcome(NamedTuple):
+class Outcome(msgspec.Struct, frozen=True):
     """What one step came to: tokens matched, pages needed, pages evicted for them."""
 
     refused: Refusal | None = None
@@ -60,7 +62,8 @@ class RequestRun:
         self.accepted = 0
         self.refused: list[int] = []
         self.skipped: list[int] = []
-        self.judged: Counter[str] = Counter()
+        self._judged: Counter[str] = Counter()
+        self._pools = 0
         self.looks = 0
         self.sequences: dict[int, list[int]] = {}
         self.tags_of: dict[int, list[int]] = {}
@@ -68,8 +71,21 @@ class RequestRun:
         self.outcome = Outcome()
         self.peak_pages = 0
         self._executor = executor
+        self._page_size = configuration.page_size
+        self._num_pages = configuration.num_pages
         self._whole_tree = whole_tree
         self._listener = listener
+
+    @property
+    def judged(self) -> Counter[str]:
+        """How often each law was judged."""
+        judged = Counter(self._judged)
+        # Of each operation, and so not worth a look into a table each time.
+        operations = self.accepted + len(self.refused)
+        judged += Counter({"request-accepts": self.accepted})
+        judged += Counter({"requests-in-time": operations if self._executor.limited else 0})
+        judged += Counter({"request-sizes": self._pools, "free-pages": self._pools})
+        return judged
 
     def program(self) -> str:
         """What was issued so far, as Python."""
@@ -84,7 +100,7 @@ class RequestRun:
             self._look_at_content()
             if self._whole_tree:
                 self._look_at_nodes()
-            self.judged["ledger"] += 1
+            self._judged["ledger"] += 1
             answer = self._executor.check()
             if not isinstance(answer, Returned):
                 self._differ(_KIND.INTEGRITY, "ledger", "each page in one healthy place", answer)
@@ -109,7 +125,7 @@ class RequestRun:
         answer = self._executor.call(index, operation)
         if self._listener is not None:
             self._listener.answers(index, answer)
-        self.judged["request-refusals"] += 1
+        self._judged["request-refusals"] += 1
         if isinstance(answer, Done | Malformed):
             got = "accepted" if isinstance(answer, Done) else answer
             self._differ(_KIND.ACCEPTED, "request-refusals", str(refusal), got)
@@ -120,7 +136,7 @@ class RequestRun:
             self._differ(_KIND.WRONG_REFUSAL, "request-refusals", str(refusal), answer)
             return None
         if before is not None:
-            self.judged["request-refused-unchanged"] += 1
+            self._judged["request-refused-unchanged"] += 1
             after = self._executor.fingerprint()
             if after != before:
                 other = after if isinstance(after, Answer) else f"another one, after {answer}"
@@ -135,23 +151,28 @@ class RequestRun:
     def _judge_pool(self, operation: RequestOperation, pool: Pool | None) -> None:
         assert pool is not None
         cache, free = self.oracle.cache, self.oracle.ledger.num_free
-        evictable, protected = cache.evictable_size, cache.protected_size
-        if isinstance(operation, Flush) and not self.oracle.num_running:
-            self.judged["drained"] += 1
+        expected = Pool(cache.evictable_size, cache.protected_size, free)
+        if type(operation) is Flush and not self.oracle.num_running:
+            self._judged["drained"] += 1
             whole = Pool(0, 0, self.configuration.num_pages)
             if pool != whole:
                 self._differ(_KIND.NOT_DRAINED, "drained", str(whole), str(pool))
-        law = "request-sizes"
-        self._equal(_KIND.SIZES, law, (evictable, protected), (pool.evictable, pool.protected))
-        self._equal(_KIND.FREE_PAGES, "free-pages", free, pool.free_pages)
-        in_use = self.configuration.num_pages - free - evictable // self.configuration.page_size
-        self.peak_pages = max(self.peak_pages, in_use)
+        self._pools += 1
+        if pool != expected:
+            sizes, got = (expected.evictable, expected.protected), (pool.evictable, pool.protected)
+            if got != sizes:
+                self._differ(_KIND.SIZES, "request-sizes", str(sizes), str(got))
+            else:
+                self._differ(_KIND.FREE_PAGES, "free-pages", str(free), str(pool.free_pages))
+        in_use = self._num_pages - free - expected.evictable // self._page_size
+        if in_use > self.peak_pages:
+            self.peak_pages = in_use
 
     # ----------------------------------------------------------------------------- looking
 
     def _look_at_rows(self) -> None:
         for request in self.oracle.running():
-            self.judged["rows-stay"] += 1
+            self._judged["rows-stay"] += 1
             row = self._executor.row(request.number, 0, len(request.row))
             if row != request.row:
                 wanted = f"the row of r{request.number}: {request.row}"
@@ -185,7 +206,7 @@ class RequestRun:
     def _compare_content(
         self, law: str, slots: Sequence[int], tags: Sequence[int], content: Sequence[int | str]
     ) -> None:
-        self.judged[law] += 1
+        self._judged[law] += 1
         if content == tags:
             return
         if len(content) != len(slots):
@@ -213,7 +234,7 @@ class RequestRun:
         got = self._executor.nodes()
         if got is None:
             return
-        self.judged["request-structure"] += 1
+        self._judged["request-structure"] += 1
         if not isinstance(got, list):
             self._differ(_KIND.STRUCTURE, "request-structure", "its nodes", got)
             return
@@ -233,7 +254,7 @@ class RequestRun:
             self.divergence = Divergence(kind, law, self.count - 1, operation, expected, text)
 
     def _equal(self, kind: DivergenceKind, law: str, expected: Any, got: Any) -> None:
-        self.judged[law] += 1
+        self._judged[law] += 1
         if got != expected:
             self._differ(kind, law, str(expected), str(got))
 

@@ -88,11 +88,8 @@ class HashedTags:
         last = after
         if last is None:
             last = -1 if namespace is None else zlib.crc32(namespace.encode())
-        found, mask = [], self._mask
-        for token in tokens:
-            last = hash((last, token)) & mask
-            found.append(last)
-        return found
+        mask = self._mask
+        return [last := hash((last, token)) & mask for token in tokens]
 
     def words(self, tag: int) -> str:
         """Its number: what it is a hash of was not kept."""

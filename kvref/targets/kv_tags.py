@@ -34,6 +34,10 @@ _BITS = {
 _RAW = {1: np.uint8, 2: np.int16, 4: np.float32, 8: np.float64}
 
 
+_KEPT = 32
+"""Buffers of up to so many rows are used again: to make the tensors costs as much as all else."""
+
+
 class KVTags:
     """Writes tags as the K and V of one pool, and reads them.
 
@@ -58,8 +62,11 @@ class KVTags:
         self._per_tag = 2 * layers * heads
         # K of all layers, then V of all layers, and the heads within: as the views and rows lie.
         self._places = np.arange(self._per_tag, dtype=np.int64).reshape(2 * layers, 1, heads)
+        # A code of 0 would look like a row that nobody wrote: the first tag begins above.
+        self._codes_of_0 = self._places + self._per_tag
         self._shifts = bits * (np.arange(dim, dtype=np.int64) % digits)
         self._digits = digits
+        self._weights = 1 << self._shifts[:digits]
         self._mask = (1 << bits) - 1
         self.num_tags = (1 << bits * digits) // self._per_tag - 1
         # How each digit looks in memory, and which digit is meant by what is there.
@@ -73,45 +80,68 @@ class KVTags:
         self._on_cpu = (
             [self._numpy(view) for view in self._views] if self._device.type == "cpu" else None
         )
+        self._kept: dict[int, tuple[_Array, list[tuple[torch.Tensor, torch.Tensor]]]] = {}
 
     def rows(self, tags: Sequence[int]) -> list[tuple[torch.Tensor, torch.Tensor]]:
-        """K and V of each layer, `[n, heads, dim]`, on the pool's device: new tensors.
+        """K and V of each layer, `[n, heads, dim]`, on the pool's device.
+
+        The next call may write to the same tensors.
 
         Raises:
             ValueError: a tag that does not fit into a row.
         """
-        numbers = np.array(tags, dtype=np.int64)
-        if len(numbers) and numbers.max() >= self.num_tags:
-            raise ValueError(f"tag {numbers.max()}: a row of this pool can name {self.num_tags}")
-        raw = self._in_memory((numbers[:, None] + 1) * self._per_tag + self._places)
-        tensor = torch.from_numpy(raw).view(self._dtype).to(self._device)
-        return [(tensor[layer], tensor[self._layers + layer]) for layer in range(self._layers)]
+        highest = max(tags, default=0)
+        if highest >= self.num_tags:
+            raise ValueError(f"tag {highest}: a row of this pool can name {self.num_tags}")
+        made = self._rows_of(np.array(tags, dtype=np.int64))
+        if self._on_cpu is None or len(tags) > _KEPT:
+            return self._tensors(made)
+        kept = self._kept.get(len(tags))
+        if kept is None:
+            buffer = np.empty_like(made)
+            kept = self._kept[len(tags)] = (buffer, self._tensors(buffer))
+        buffer, tensors = kept
+        buffer[...] = made
+        return tensors
 
     def read(self, slots: Sequence[int]) -> list[int | str]:
         """The tag that all rows of a slot name, or in words what is there instead."""
         numbers = np.array(slots, dtype=np.int64)
         pages, places = numbers // self._page_size, numbers % self._page_size
         if self._on_cpu is not None:
-            found = np.stack([view[pages, places] for view in self._on_cpu])
+            found = np.array([view[pages, places] for view in self._on_cpu])
         else:
             index = (torch.from_numpy(pages), torch.from_numpy(places))
             on_device = tuple(part.to(self._device) for part in index)
             found = self._numpy(torch.stack([view[on_device] for view in self._views]).cpu())
+        # Mostly all rows are those of the tag that the first one names, to the bit.
+        named = self._digits_of(found[0, :, 0]) @ self._weights // self._per_tag - 1
+        if found.tobytes() == self._rows_of(named).tobytes():
+            result: list[Any] = named.tolist()
+            if min(result, default=0) >= 0:
+                return result
         codes, exact = self._codes(found)
         tags, places_found = np.divmod(codes, self._per_tag)
         first = tags[0, :, 0]
         right = exact & (places_found == self._places) & (tags == first[:, None]) & (tags > 0)
-        if right.all():
-            result: list[int | str] = (first - 1).tolist()
-            return result
         return [
             int(first[at]) - 1 if right[:, at].all() else self._words(codes[:, at], exact[:, at])
             for at in range(len(numbers))
         ]
 
+    def _rows_of(self, tags: _Array) -> _Array:
+        """What each view holds of these tags, as it lies in memory: `[views, n, heads, dim]`."""
+        return self._in_memory(tags[:, None] * self._per_tag + self._codes_of_0)
+
+    def _tensors(self, rows: _Array) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        """K and V of each layer; on the CPU in the same memory."""
+        parts = torch.from_numpy(rows).view(self._dtype).to(self._device).unbind(0)
+        return list(zip(parts[: self._layers], parts[self._layers :], strict=True))
+
     def _in_memory(self, codes: _Array) -> _Array:
         """The rows of some codes, as they lie in memory."""
-        digits = codes[..., None] >> self._shifts & self._mask
+        digits = codes[..., None] >> self._shifts
+        digits &= self._mask
         rows: _Array = (
             digits.astype(self._raw) if self._patterns is None else self._patterns[digits]
         )
@@ -119,14 +149,18 @@ class KVTags:
 
     def _codes(self, found: _Array) -> tuple[_Array, _Array]:
         """The code of each row, and whether the row is exactly that of the code."""
-        some = found[..., : self._digits]
+        codes: _Array = self._digits_of(found) @ self._weights
+        return codes, (self._in_memory(codes) == found).all(axis=-1)
+
+    def _digits_of(self, found: _Array) -> _Array:
+        """The digits of each row, each once, whatever the row holds."""
+        digits: _Array = found[..., : self._digits]
         if self._patterns is not None:
-            digits = self._meant[some.view(np.uint16) if self._raw is np.int16 else some]
+            digits = self._meant[digits.view(np.uint16) if self._raw is np.int16 else digits]
         else:
             with np.errstate(invalid="ignore"):  # what is there may be no number
-                digits = some.astype(np.int64) & self._mask
-        codes = (digits << self._shifts[: self._digits]).sum(axis=-1)
-        return codes, (self._in_memory(codes) == found).all(axis=-1)
+                digits = digits.astype(np.int64) & self._mask
+        return digits
 
     def _words(self, codes: _Array, exact: _Array) -> str:
         """What the rows of one slot hold, of which some are not what they should be."""

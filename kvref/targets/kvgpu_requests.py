@@ -95,8 +95,8 @@ class KvgpuRequests:
             slots = torch.from_numpy(request.out_loc).to(self.kv_cache.device)
         else:
             slots = self.requests.upload([request]).out_loc
-        if len(slots) != len(tags):
-            raise WrongStep(f"out_loc of {len(slots)} slots, where {len(tags)} are due")
+        if slots.shape[0] != len(tags):
+            raise WrongStep(f"out_loc of {slots.shape[0]} slots, where {len(tags)} are due")
         if tags:
             for layer, (k, v) in enumerate(self._tags.rows(tags)):
                 self.kv_cache.store_kv(k, v, slots, layer)
@@ -140,8 +140,8 @@ class KvgpuRequests:
 
     def sizes(self) -> tuple[int, int]:
         """Evictable and protected size."""
-        evictable, protected = self.manager.size_info
-        return evictable, protected
+        sizes: tuple[int, int] = self.manager.size_info
+        return sizes
 
     def num_free_pages(self) -> int:
         """Pages that the allocator has."""
@@ -156,11 +156,13 @@ class KvgpuRequests:
         if step.seq_lens.tolist() != [request.extended_len for request in running]:
             raise WrongStep(f"seq_lens {step.seq_lens.tolist()} of {running}")
         table = step.page_table.cpu().numpy()
+        places = np.arange(self._size)
         for request, row in zip(running, step.rows.tolist(), strict=True):
-            tokens = np.arange(request.extended_len)
-            shown = table[row][tokens // self._size] * self._size + tokens % self._size
-            if not np.array_equal(shown, request.slots()):
-                raise WrongStep(f"{request}: slots {request.slots()}, on the device {shown}")
+            slots = request.slots().tolist()
+            pages = table[row, : -(-len(slots) // self._size), None]
+            shown = (pages * self._size + places).reshape(-1)[: len(slots)].tolist()
+            if shown != slots:
+                raise WrongStep(f"{request}: slots {slots}, on the device {shown}")
 
 
 class RadixRequests(KvgpuRequests):

@@ -281,7 +281,7 @@ class RecordingManager:
         index = self._handles.find(handle, self._log.generation)
         if index is not None or error is None:
             return index
-        if classify(error) is RefusalKind.FOREIGN:
+        if classify(type(error)) is RefusalKind.FOREIGN:
             return FOREIGN
         is_none = type(getattr(handle, "cached_len", None)) is not int
         return NOT_A_HANDLE if is_none and isinstance(error, TypeError) else None

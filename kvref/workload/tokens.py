@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from functools import lru_cache
 from random import Random
+from struct import unpack
 
 from kvref.workload.mooncake import TracedRequest
 
 __all__ = ["output_tokens", "prompt_tokens"]
 
-_VOCABULARY = tuple(range(32_000))
-"""One int object for each token: a prompt then costs a pointer a token."""
-_FIRST_OF_BLOCK = len(_VOCABULARY)
+_VOCABULARY = 2**16  # what two bytes hold
+_FIRST_OF_BLOCK = _VOCABULARY
 _FIRST_OF_OUTPUT = 2**62
 
 
@@ -27,14 +27,15 @@ def output_tokens(request: int, start: int, stop: int) -> tuple[int, ...]:
     """The tokens `start` to `stop` that were made for the request number `request`, of it alone."""
     # The first one tells this output from every other continuation of the same prompt.
     return tuple(
-        _VOCABULARY[position % len(_VOCABULARY)] if position else _FIRST_OF_OUTPUT - request
+        position % _VOCABULARY if position else _FIRST_OF_OUTPUT - request
         for position in range(start, stop)
     )
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=2048)
 def _block(block: int, length: int) -> tuple[int, ...]:
     # Two blocks that began with the same token would share it, at page size 1, and the trace
-    # says that they share nothing; so the first one is the block's own.
-    rest = Random(block).choices(_VOCABULARY, k=length - 1)
-    return (_FIRST_OF_BLOCK + block, *rest)
+    # says that they share nothing; so the first one is the block's own. Two bytes a token, drawn
+    # at once, take a fifth of the time of a draw for each.
+    drawn = unpack(f"<{length - 1}H", Random(block).randbytes(2 * (length - 1)))
+    return (_FIRST_OF_BLOCK + block, *drawn)

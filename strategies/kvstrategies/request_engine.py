@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from kvref.operations import Carried
+from kvref.oracle import Page
 from kvref.refusals import RefusalKind
 from kvref.requests.judge import RequestJudge
 from kvref.requests.operations import (
@@ -99,7 +100,7 @@ class Engine:
         """Tokens that were told ahead, and not to the request."""
         return tuple(self.judge.sequences[request.number][len(request.tokens) :])
 
-    def pages_that(self, fit: int, matched: Sequence[int] = ()) -> int:
+    def pages_that(self, fit: int, matched: Sequence[Page] = ()) -> int:
         """So many that they just do not fit; that all goes; that some of the cache goes, or one.
 
         `fit` is 0 to 3, `matched` what a begin will lock.

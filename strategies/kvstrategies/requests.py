@@ -129,10 +129,11 @@ class RequestMachine(RuleBasedStateMachine):
         self.engine.make_a_row_free(how | 1)
         tokens, namespace = self.engine.cook(recipe)
         fit, short, how = choices(how, 4, self.engine.size)
-        matched = self.engine.judge.oracle.cache.cached_slots(tokens[:-1], namespace)
+        matched = self.engine.judge.oracle.cache.walk(tokens[:-1], namespace)
         pages = self.engine.pages_that(fit, matched)
-        length = max(1, len(matched) + pages * self.engine.size - short)
-        tokens = (tokens[: len(matched)] + self.engine.letters(how, length))[:length]
+        cached = len(matched) * self.engine.size
+        length = max(1, cached + pages * self.engine.size - short)
+        tokens = (tokens[:cached] + self.engine.letters(how, length))[:length]
         self.engine.admit(Begin(tokens[: self.engine.longest], namespace))
 
     # ------------------------------------------------------------------- while it runs

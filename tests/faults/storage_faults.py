@@ -118,8 +118,8 @@ STORAGE_FAULTS = (
         "V is stored as K as well",
         "store",
         "_torch_path",
-        "pool.k_rows[layer_id][place] = k",
-        "pool.k_rows[layer_id][place] = v",
+        "pool.k_written[layer_id][place] = k",
+        "pool.k_written[layer_id][place] = v",
     ),
     StorageFault(
         "page-and-slot-mixed",
@@ -145,8 +145,8 @@ STORAGE_FAULTS = (
         "V of every layer goes to layer 0",
         "store",
         "_torch_path",
-        "pool.v_rows[layer_id][place] = v",
-        "pool.v_rows[0][place] = v",
+        "pool.v_written[layer_id][place] = v",
+        "pool.v_written[0][place] = v",
     ),
     StorageFault(
         "copied-through-floats",
@@ -154,9 +154,9 @@ STORAGE_FAULTS = (
         "values are equal, and the bits of a NaN are not",
         "store",
         "_torch_path",
-        "pool.k_rows[layer_id][place] = k",
-        "values = (k.view(pool.dtype).to(torch.float64) * 1).to(pool.dtype)\n"
-        "    pool.k_rows[layer_id].view(pool.dtype)[place] = values",
+        "pool.k_written[layer_id][place] = k",
+        "values = torch.tensor(k).view(pool.dtype).to(torch.float64) * 1\n"
+        "    pool.k_rows[layer_id].view(pool.dtype)[place] = values.to(pool.dtype)",
     ),
     StorageFault(
         "argument-overwritten",
@@ -165,7 +165,7 @@ STORAGE_FAULTS = (
         "store",
         "_torch_path",
         "    place = _place(pool, out_loc)\n",
-        "    place = _place(pool, out_loc)\n    out_loc.clamp_(max=0)\n",
+        "    place = _place(pool, out_loc)\n    out_loc.clip(max=0, out=out_loc)\n",
     ),
     StorageFault(
         "padding-read",

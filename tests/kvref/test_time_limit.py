@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from kvref.time_limit import TimeLimit, TimeLimitExceeded
+from kvref.time_limit import TimeLimit, TimeLimitExceeded, in_progress
 
 
 @pytest.fixture(autouse=True)
@@ -16,7 +16,7 @@ def _nothing_left_behind():
     yield
     assert signal.getsignal(signal.SIGALRM) is signal.SIG_DFL
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
-    assert (TimeLimit._open, TimeLimit.deadline) == (0, None)
+    assert (TimeLimit._open, in_progress.deadline) == (0, None)
 
 
 @pytest.fixture

@@ -51,8 +51,8 @@ def _before(judge: RequestJudge, operation: Any) -> dict[str, Any]:
     oracle = judge.oracle
     known: dict[str, Any] = {"running": oracle.running(), "room": sum(oracle.room())}
     if isinstance(operation, Begin):
-        slots = oracle.cache.cached_slots(operation.tokens[:-1], operation.namespace)
-        known["room"] = sum(oracle.room(slots))
+        matched = oracle.cache.walk(operation.tokens[:-1], operation.namespace)
+        known["room"] = sum(oracle.room(matched))
     request = oracle.requests.get(getattr(operation, "request", -1))
     if request is not None:
         known.update(

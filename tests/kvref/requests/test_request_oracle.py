@@ -158,8 +158,8 @@ class TestRoom:
         whole(made, 0, 1, 2)
         begin(made, 1, 1, 3)
         # [1] is locked by 1, and [1, 2] is cached: of 2 evictable at first, 1 is left.
-        assert made.room([0]) == (1, 1)
-        assert made.room([0, 1]) == (1, 0)
+        assert made.room(made.cache.walk([1])) == (1, 1)
+        assert made.room(made.cache.walk([1, 2])) == (1, 0)
 
     def test_only_the_shortfall_goes_and_the_least_wanted_first(self):
         made = oracle(pages=4)
@@ -427,7 +427,7 @@ class TestRemembersNothing:
     def test_nothing_is_evictable(self):
         made = oracle(keeps_prefixes=False, pages=2)
         whole(made, 0, 1)
-        assert made.room([0]) == (2, 0)
+        assert made.room(made.cache.walk([1])) == (2, 0)
         begin(made, 1, 1, 1)
         assert refusal(made.extend, 1, 1) == Refusal(KIND.VALUE)
         assert refusal(made.begin, 2, (1,)) == Refusal(
@@ -465,7 +465,7 @@ class TestRecount:
     @pytest.mark.parametrize(
         ("damage", "words"),
         [
-            (lambda made: setattr(made, "num_running", 2), "running"),
+            (lambda made: made._running.clear(), "running"),
             (lambda made: made.ledger.move([0], CACHE, 1), "cached pages"),
             (lambda made: made.ledger.move([3], FREE, 1), "owned pages"),
             (lambda made: made.ledger.move([3], FREE, 9), "pages"),
