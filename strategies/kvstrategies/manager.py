@@ -10,6 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, ClassVar
 
+from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
@@ -35,8 +36,9 @@ from kvref.situations import collector
 from kvref.situations.counting import Counting
 from kvref.situations.manager import ManagerWatcher
 from kvref.target import TargetFactory
+from kvref.testing.found import Found
 from kvstrategies.configuration import configurations
-from kvstrategies.failures import is_final, shorter
+from kvstrategies.failures import is_final, is_known, shorter
 from kvstrategies.sequences import ALPHABETS, Recipe, recipes
 
 __all__ = ["ManagerMachine", "manager_machine", "manager_shards"]
@@ -54,12 +56,14 @@ class ManagerMachine(RuleBasedStateMachine):
     Attributes:
         target: the name of the target, for the file of a failure; None where it has none.
         failures: the folder for these files.
+        held: a whole session has to meet on this target all that is required.
     """
 
     factory: ClassVar[TargetFactory]
     target: ClassVar[str | None] = None
     failures: ClassVar[Path] = Path("kvref-failures")
     time_limit: ClassVar[float] = 10.0
+    held: ClassVar[bool] = False
 
     def __init__(self) -> None:
         super().__init__()
@@ -69,6 +73,7 @@ class ManagerMachine(RuleBasedStateMachine):
         self._watcher: ManagerWatcher | None = None
         self._sequences: list[tuple[int, ...]] = []
         self._matches: list[int] = []
+        self._past = False
 
     @initialize(
         data=st.data(),
@@ -90,7 +95,7 @@ class ManagerMachine(RuleBasedStateMachine):
         self._spaces = spaces if promises.namespaces else (None,)
         self._carried = _NARROW if max(map(abs, alphabet)) < 2**31 else _WIDE
         self._executor = LocalExecutor(self.factory(configuration), self.time_limit)
-        self._counting = collector.counting(self.factory, self.target or "")
+        self._counting = collector.counting(self.factory, self.target or "", held=self.held)
         self._watcher = self._counting.watch(configuration) if self._counting else None
         self.judge = Judge(self._executor, configuration, promises, listener=self._watcher)
         if self._watcher:
@@ -230,13 +235,19 @@ class ManagerMachine(RuleBasedStateMachine):
         return Insert(kept, slots, namespace, self._carried[carried % len(self._carried)])
 
     def _apply(self, operation: Operation) -> None:
+        if self._past:
+            return
         divergence = self._judge.apply(operation)
-        if divergence is not None:
-            text = f"{divergence}\n\nthe program:\n{self._judge.program()}"
-            if is_final():  # a failure is run hundreds of times while Hypothesis shrinks it
-                bench = ManagerBench(self.factory, look_every=1, seconds=self.time_limit)
-                text = shorter(bench, self._judge, text, self.target, self.failures)
-            raise AssertionError(text)
+        if divergence is None:
+            return
+        bench = ManagerBench(self.factory, look_every=1, seconds=self.time_limit)
+        if is_known(bench, self._judge):
+            self._past = True  # nothing that comes after it can be judged
+            return
+        text = f"{divergence}\n\nthe program:\n{self._judge.program()}"
+        if is_final():  # a failure is run hundreds of times while Hypothesis shrinks it
+            raise shorter(bench, self._judge, text, self.target, self.failures)
+        raise Found(text)
 
 
 def manager_machine(target: str | TargetFactory, name: str = "Manager") -> type[ManagerMachine]:
@@ -247,18 +258,32 @@ def manager_machine(target: str | TargetFactory, name: str = "Manager") -> type[
 
 
 def manager_shards(
-    target: str | TargetFactory, *, shards: int = 4, name: str = "Manager", module: str = ""
+    target: str | TargetFactory,
+    *,
+    shards: int = 4,
+    name: str = "Manager",
+    module: str = "",
+    named: str | None = None,
+    failures: Path = ManagerMachine.failures,
 ) -> dict[str, type]:
     """Test classes to collect, each with the profile's full number of examples.
 
     A machine is one test, which one worker of pytest-xdist runs; shards are what `-n auto`
-    spreads. Load a profile first (`kvstrategies.profiles`), then:
+    spreads. A failure is shrunk by kvref alone: Hypothesis takes minutes for what takes it
+    milliseconds. Load a profile first (`kvstrategies.profiles`), then:
 
         globals().update(manager_shards("kvgpu-radix", module=__name__))
+
+    `named` is what a factory is called in the file of a failure, and `failures` their folder.
     """
     found: dict[str, type] = {}
     for number in range(shards):
-        case = manager_machine(target, f"{name}{number}").TestCase
+        machine = manager_machine(target, f"{name}{number}")
+        machine.held, machine.failures = True, failures
+        machine.target = named or machine.target
+        case = machine.TestCase
+        phases = [phase for phase in case.settings.phases if phase is not Phase.shrink]
+        case.settings = settings(case.settings, phases=phases)
         case.__name__ = case.__qualname__ = f"Test{name}Shard{number}"
         case.__module__ = module or case.__module__
         found[case.__name__] = case

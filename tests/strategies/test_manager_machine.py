@@ -1,8 +1,24 @@
-"""The managers of kvgpu under the state machine, in shards that `-n auto` spreads."""
+"""The managers of kvgpu and requests over them under the suite that everybody's get."""
 
 from __future__ import annotations
 
-from kvstrategies import manager_shards
+from kvstrategies.suite import ManagerSuite, RequestSuite
 
-globals().update(manager_shards("kvgpu-radix", name="Radix", shards=4, module=__name__))
-globals().update(manager_shards("kvgpu-naive", name="Naive", shards=1, module=__name__))
+
+class TestRadix(ManagerSuite):
+    target = "kvgpu-radix"
+
+
+class TestNaive(ManagerSuite):
+    target = "kvgpu-naive"
+    shards = 1
+    parts = 2
+
+
+class TestRadixRequests(RequestSuite):
+    target = "kvgpu-radix"
+
+
+class TestNaiveRequests(RequestSuite):
+    target = "kvgpu-naive"
+    parts = 2
