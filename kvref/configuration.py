@@ -34,9 +34,9 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         """Slots of the pool."""
         return self.num_pages * self.page_size
 
-    def python(self) -> str:
-        """The constructor call that builds such a manager."""
+    def python(self, name: str = "RadixCacheManager") -> str:
+        """The constructor call that builds such a manager, of the class of that name."""
         return (
-            f'cache = RadixCacheManager("cpu", page_size={self.page_size}, '
+            f'cache = {name}("cpu", page_size={self.page_size}, '
             f'num_slots={self.num_slots}, policy="{self.policy}", checked={self.checked})'
         )

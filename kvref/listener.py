@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
-from kvref.answers import Answer, Died, Hung, Malformed, Raised, Returned
+from kvref.answers import Answer, Died, Hung, Malformed, Raised
 from kvref.naive_oracle import NaiveOracle
 from kvref.operations import Evict, Insert, Match, Reset
 from kvref.oracle import Oracle
@@ -107,12 +107,12 @@ def answer_in_words(operation: object, answer: Answer | RequestAnswer) -> str:
             more = len(answer.slots) - (cached if isinstance(operation, Begin) else 0)
             tokens = answer.value if isinstance(answer.value, list) else None
             return _step(operation, Foreseen(cached, more, tokens))
-        case Returned(value, cached_len):
-            if isinstance(operation, Match):
-                return _match(cached_len, value)
-            if isinstance(operation, Insert):
-                return f"{value} cached before"
-            return f"slots {value}" if isinstance(operation, Evict | Reset) else "done"
+    value: Any = answer.value
+    if isinstance(operation, Match):
+        return _match(answer.cached_len, value)
+    if isinstance(operation, Insert):
+        return f"{value} cached before"
+    return f"slots {value}" if isinstance(operation, Evict | Reset) else "done"
 
 
 def _match(cached_len: int | None, slots: Any) -> str:

@@ -29,6 +29,7 @@ __all__ = [
     "decode",
     "encode",
     "program",
+    "tensor_functions",
 ]
 
 Carried = Literal["int64", "int32", "int64-strided", "int32-strided"]
@@ -160,11 +161,7 @@ def program(
         "import torch",
         "from kvgpu import RadixCacheManager",
         "",
-        "def ids(tokens, dtype=torch.int64, stride=1):",
-        "    return torch.tensor(tokens, dtype=dtype).repeat_interleave(stride)[::stride]",
-        "",
-        "def slots(places):",
-        "    return torch.tensor(places, dtype=torch.int32)",
+        *tensor_functions(),
         "",
     ]
     if any(getattr(operation, "handle", None) == FOREIGN for operation in operations):
@@ -182,6 +179,25 @@ def program(
             line = f"with suppress(Exception): {line}  # has to be refused"
         lines.append(line)
     return "\n".join(lines) + "\n"
+
+
+def tensor_functions(*, kept: bool = False) -> list[str]:
+    """The functions that the lines of `Operation.python` call.
+
+    Args:
+        kept: each tensor passes through a function of that name, which is the caller's.
+    """
+    left, right = ("kept(", ")") if kept else ("", "")
+    return [
+        "def ids(tokens, dtype=torch.int64, stride=1):",
+        # Between the tokens lies what is no token of any program, as in the bridge.
+        f"    buffer = {left}torch.full((stride * len(tokens),), -(2**31) + 7, dtype=dtype){right}",
+        "    buffer[::stride] = torch.tensor(tokens, dtype=dtype)",
+        "    return buffer[::stride]",
+        "",
+        "def slots(places):",
+        f"    return {left}torch.tensor(places, dtype=torch.int32){right}",
+    ]
 
 
 def _ids(tokens: tuple[int, ...], carried: Carried) -> str:

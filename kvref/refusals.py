@@ -7,7 +7,16 @@ from typing import NoReturn
 
 import msgspec
 
-__all__ = ["BUILTIN", "OF_REQUESTS", "Refusal", "RefusalKind", "Refused", "classify", "refuse"]
+__all__ = [
+    "BUILTIN",
+    "NAMES",
+    "OF_REQUESTS",
+    "Refusal",
+    "RefusalKind",
+    "Refused",
+    "classify",
+    "refuse",
+]
 
 
 class RefusalKind(enum.Enum):
@@ -55,6 +64,8 @@ _NAMED = {
     "TooManyRequests": RefusalKind.TOO_MANY,
     "RequestEnded": RefusalKind.ENDED,
 }
+NAMES = {kind: name for name, kind in _NAMED.items()}
+"""The name of the class that a refusal has in the contract, where it has one of its own."""
 
 
 class Refusal(msgspec.Struct, frozen=True):

@@ -39,7 +39,7 @@ def first_difference(then: Sequence[Record], now: Sequence[Record]) -> tuple[int
         for what, was, has in (
             ("expected was", old.expected, new.expected),
             ("came back", _class_alone(old.got), _class_alone(new.got)),
-            ("the oracle's tree was", old.tree, new.tree),
+            ("the oracle's tree was", old.tree or None, new.tree),  # of a recording it is empty
         ):
             if was is not None and was != has:
                 return index, f"{what} {was}, now {has}"

@@ -72,9 +72,15 @@ class Step(msgspec.Struct, kw_only=True):
     divergence: Divergence | None = None
 
 
-def walk(bench: Bench, program: Program, each: Callable[[Step], None]) -> Divergence | None:
-    """Run the program and hand over each step, the one with the difference last."""
-    listener = _Listener(program.configuration, each)
+def walk(
+    bench: Bench, program: Program, each: Callable[[Step], None], *, since: int = 0
+) -> Divergence | None:
+    """Run the program and hand over each step, the one with the difference last.
+
+    Of those before `since` no step is made, which costs more than judging them; at the first one
+    everything has changed.
+    """
+    listener = _Listener(program.configuration, each, since)
     divergence = bench.run(program, listener)
     listener.flush(divergence)
     return divergence
@@ -83,8 +89,8 @@ def walk(bench: Bench, program: Program, each: Callable[[Step], None]) -> Diverg
 class _Listener:
     """Makes the steps; each waits for the next, since a difference shows after its operation."""
 
-    def __init__(self, configuration: Any, each: Callable[[Step], None]) -> None:
-        self._configuration, self._each = configuration, each
+    def __init__(self, configuration: Any, each: Callable[[Step], None], since: int) -> None:
+        self._configuration, self._each, self._since = configuration, each, since
         self._last: Step | None = None
         self._operation: Any = None
         self._expected: Any = None
@@ -119,6 +125,8 @@ class _Listener:
         expected: str | None,
         got: str | None,
     ) -> None:
+        if index < self._since:
+            return
         self.flush(None)
         cache = cache_of(oracle)
         roots = tree(cache)

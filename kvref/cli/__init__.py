@@ -1,4 +1,4 @@
-"""The command line: `kvref fuzz`, `kvref report`, `kvref situations`, `kvref targets`."""
+"""The command line: a module for each of the commands of `kvref`."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ __all__ = ["WATCH_EVERY", "WHOLE", "exercised", "watch"]
 
 WATCH_EVERY = 2
 """Situations are counted in one of so many runs: to watch all of them is too dear."""
-WHOLE = {"manager": 60_000, "requests": 40_000}
+WHOLE = {"manager": 40_000, "requests": 20_000}
 """Watched operations of each machine after which everything that has to be met was met, many times
 over. A shorter run says what it missed, and does not fail for it."""
 

@@ -105,8 +105,7 @@ class Findings:
     def _keep_shortest(self, way: _Way, shrunk: Shrunk, failure: Failure, path: Path) -> None:
         size = self.machine.size
         if way.best is not None and size(way.best.program) <= size(shrunk.program):
-            if way.count > 1:
-                self._put(f"  shrunk to {_count(shrunk)}, no shorter than the one above")
+            self._put(f"  shrunk to {_count(shrunk)}, no shorter than the one above")
             return
         previous, way.best = way.path, shrunk
         how = "" if shrunk.finished else " (not finished: kvref shrink goes on)"

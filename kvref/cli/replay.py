@@ -68,6 +68,8 @@ def _replay_trace(path: Path, options: Options) -> int:
             out.print(f"{path}: {count} operations on {target}", markup=False)
             if trace.header.note:
                 out.print(f"note: {trace.header.note}", markup=False)
+            if trace.gap is not None:
+                out.print(f"the recording ends before its manager did: {trace.gap}", markup=False)
             if options.step:
                 walk(bench, trace.program, StepView(out).show)
             replayed = replay_trace(trace, bench)

@@ -8,12 +8,15 @@ from typing import Annotated
 
 import typer
 
+from kvref.cli import export as export_command
 from kvref.cli import fuzz as fuzz_command
 from kvref.cli import known as known_command
 from kvref.cli import replay as replay_command
+from kvref.cli import show as show_command
 from kvref.cli import shrink as shrink_command
 from kvref.cli import workload as workload_command
 from kvref.cli.options import Isolate, TimeLimit
+from kvref.export.text import Style
 
 __all__ = ["register"]
 
@@ -201,6 +204,32 @@ def shrink(
     )
 
 
+def export(
+    file: Annotated[Path, typer.Argument(help="A trace of operations on a bare manager.")],
+    out: Annotated[
+        Path | None,
+        typer.Option("-o", "--out", help="Where to.", show_default="the standard output"),
+    ] = None,
+    style: Annotated[
+        Style, typer.Option("--as", help="A pytest module, or plain Python for a bug report.")
+    ] = Style.PYTEST,
+    manager: Annotated[
+        str | None,
+        typer.Option(
+            help="The class to import, module:Class.",
+            show_default="the one of kvgpu that the trace names, or its RadixCacheManager",
+        ),
+    ] = None,
+) -> None:
+    """Make a program of a trace that needs nothing of kvref.
+
+    It asserts all that has to come back, and last what differed: it fails on a manager that fails
+    as recorded, and passes on a right one. Nothing in the trace can become code of its own. Exit
+    status: 0 written, 2 the file cannot be read or written.
+    """
+    raise typer.Exit(export_command.export_file(file, out, style, manager))
+
+
 def known_add(
     file: Annotated[Path, typer.Argument(help="The known failures; made if it is not there.")],
     trace: Annotated[Path, typer.Argument(help="A trace that fails.")],
@@ -219,9 +248,31 @@ def known_list(
     raise typer.Exit(known_command.show(file))
 
 
+def show(
+    file: Annotated[Path, typer.Argument(help="A trace.")],
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="Where to.", show_default="FILE with .html"),
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option(help="Instead of the target that the trace names.")
+    ] = None,
+    time_limit: TimeLimit = fuzz_command.TIME_LIMIT,
+    isolate: Isolate = False,
+) -> None:
+    """Run a trace again, and write a page that shows each step: what was asked, said and cached.
+
+    One HTML file that needs no network. Exit status: 0 it is written, whatever it shows, 2 the
+    file cannot be read or the page not written, 125 the target cannot be imported or built.
+    """
+    raise typer.Exit(
+        show_command.show_file(file, output, target, isolate=isolate, time_limit=time_limit)
+    )
+
+
 def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
-    for command in (replay, shrink, generate):
+    for command in (replay, shrink, export, show, generate):
         app.command()(command)
     known = typer.Typer(no_args_is_help=True, help="The file of known failures.")
     known.command("add")(known_add)

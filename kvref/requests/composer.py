@@ -26,7 +26,7 @@ from kvref.requests.operations import (
 )
 from kvref.requests.oracle import Request
 
-__all__ = ["RequestComposer", "drain"]
+__all__ = ["RequestComposer", "drain", "squeeze"]
 
 _NAMESPACES: tuple[tuple[str | None, ...], ...] = ((None,), (None,), (None, "", "a"), ("a", "b"))
 _WEIGHTS = {
@@ -232,8 +232,13 @@ class RequestComposer(Prompts):
         return Extend(request.number, count, self._ahead_of(request, count))
 
     def _commit(self) -> RequestOperation:
-        request = self._one()
-        return self._begin() if request is None else Commit(request.number)
+        """One; or one, another and the first again, which has nothing new and counts as a use."""
+        request, other = self._one(), self._one()
+        if request is None or other is None:
+            return self._begin()
+        if other is not request and self._random.random() < 0.3:
+            self._queued += [Commit(request.number), Commit(other.number)]
+        return Commit(request.number)
 
     def _finish(self) -> RequestOperation:
         request = self._one()
@@ -292,6 +297,28 @@ class RequestComposer(Prompts):
 
 def drain(judge: RequestJudge) -> Iterator[RequestOperation]:
     """The end of any run: every request ended in one way or another, and the cache emptied."""
+    # All in one way, or each in another: a finish counts as a use, and hides what came before it.
+    first, step = judge.count % 3, judge.count // 3 % 2
     for at, request in enumerate(judge.oracle.running()):
-        yield (Finish, Abort, Preempt)[at % 3](request.number)
+        yield (Finish, Abort, Preempt)[(first + at * step) % 3](request.number)
+    if judge.count % 3:
+        yield from squeeze(judge)
     yield Flush()
+
+
+def squeeze(judge: RequestJudge) -> Iterator[RequestOperation]:
+    """Evict leaf after leaf, so that it shows in which order all would go that is cached.
+
+    None may be running. Ends sooner where one request may not have that much.
+    """
+    oracle, size = judge.oracle, judge.configuration.page_size
+    if not oracle.cache.evictable_size:
+        return
+    number = judge.count
+    yield Begin((0,))
+    row = oracle.requests[number].row
+    while oracle.cache.evictable_size and len(row) < oracle.max_len:
+        count = -len(row) % size + (oracle.ledger.num_free + 1) * size
+        count = min(count, oracle.max_len - len(row))
+        yield Extend(number, count, (0,) * count)
+    yield Abort(number)

@@ -124,6 +124,7 @@ class RequestJudge(RequestRun):
         self.count += 1
         self.operations.append(operation)
         if not self._applicable(operation):
+            self.outcome = Outcome()
             self._skip(index, operation)
             return None
         if self._observer is not None:

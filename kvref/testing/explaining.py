@@ -79,8 +79,8 @@ def explained(
     if not text or machine.size(shrunk.program) < machine.size(program):
         records = record(bench, shrunk.program, shrunk.divergence, shrunk.look_every)
         python = python_of(machine, shrunk.program, records or ())
-        count = f"{len(shrunk.program.operations)} of {len(program.operations)} operations"
-        text = f"{shrunk.divergence}\n\nthe program ({count}):\n{python}"
+        count = len(program.operations)
+        text = f"{shrunk.divergence}\n\nthe program (from {count} operations):\n{python}"
     path = _path(folder, machine, target, shrunk)
     again = f"replay it: kvref replay {path}" + ("" if target else " module:factory")
     try:

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kvref.divergence import Divergence, DivergenceKind
+from kvref.export.exporters import beside
 from kvref.machine import Bench, Machine, Program
 from kvref.shrink import same_way
-from kvref.traces.format import Record
-from kvref.traces.writer import Recorder, header_of, replace, write_trace
+from kvref.traces.format import Record, Trace
+from kvref.traces.writer import Recorder, divergence_line, header_of, replace, write_trace
 
 __all__ = ["python_of", "record", "write_failure"]
 
@@ -61,16 +62,12 @@ def write_failure(
 ) -> bool:
     """Write one failure, whole or not at all, after running it once more; OSError if it cannot.
 
-    Beside the trace goes the program with the ending .py, for a person to read and run. Returns
+    With the ending .py goes what `kvref export --as script` makes of the trace, or where that
+    makes nothing of it a list of its calls. Returns
     whether the failure came again; if it did not, the trace has the operations alone.
     """
     look_every = look_every or bench.look_every
     records = record(bench, program, divergence, look_every)
-    said = "".join(f"# {line}\n" for line in str(divergence).splitlines())
-    judged = target or "a manager without a name"
-    about = f"# Judged was {judged}; this issues the same to the manager of kvgpu.\n"
-    python = python_of(machine, program, records or ())
-    replace(path.with_suffix(".py"), f"{said}{about}{python}".encode())
     header = header_of(
         machine,
         target,
@@ -81,5 +78,8 @@ def write_failure(
         run=run,
         note=note,
     )
+    ending = divergence_line(divergence)
+    trace = Trace(header, machine, bench.promises, program, tuple(records or ()), ending)
+    replace(path.with_suffix(".py"), beside(trace).encode())
     write_trace(path, machine, header, program, records or (), divergence)
     return records is not None

@@ -6,6 +6,10 @@
     ...
     {"line":"divergence","kind":"victims","law":"victims","index":3,"expected":"...","got":"..."}
 
+or, at the end of a recording that could not keep all:
+
+    {"line":"gap","index":3,"reason":"the queue was full"}
+
 An operation is written before it runs and its outcome after it, so whatever happened in between,
 the file says what was asked.
 """
@@ -23,6 +27,7 @@ from kvref.machine import Machine, Program
 __all__ = [
     "SCHEMA",
     "DivergenceLine",
+    "GapLine",
     "Header",
     "Line",
     "OperationLine",
@@ -80,7 +85,10 @@ class OperationLine(_Struct, frozen=True, tag_field="line", tag="operation"):
 
 
 class OutcomeLine(_Struct, frozen=True, tag_field="line", tag="outcome"):
-    """What came back, in words, and the digest of the oracle's tree after it."""
+    """What came back, in words, and the digest of the oracle's tree after it.
+
+    The digest is empty where there was no oracle: in a recording.
+    """
 
     index: int
     got: str | None
@@ -97,7 +105,17 @@ class DivergenceLine(_Struct, frozen=True, tag_field="line", tag="divergence"):
     got: str
 
 
-Line = OperationLine | OutcomeLine | DivergenceLine
+class GapLine(_Struct, frozen=True, tag_field="line", tag="gap"):
+    """A recording ended here, before the manager did: what came next could not be kept, and why.
+
+    What comes before it is whole. `index` is that of the last operation, -1 if there is none.
+    """
+
+    index: int
+    reason: str
+
+
+Line = OperationLine | OutcomeLine | DivergenceLine | GapLine
 
 
 @dataclass(frozen=True)
@@ -111,7 +129,10 @@ class Record:
 
 @dataclass(frozen=True)
 class Trace:
-    """A trace in memory: one record for each operation, and how it ended if that is known."""
+    """A trace in memory: one record for each operation, and how it ended if that is known.
+
+    `gap` says why a recording ends where it does, if it was not the manager that ended.
+    """
 
     header: Header
     machine: Machine
@@ -119,3 +140,4 @@ class Trace:
     program: Program
     records: tuple[Record, ...]
     divergence: DivergenceLine | None
+    gap: str | None = None

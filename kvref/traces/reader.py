@@ -68,10 +68,13 @@ def read(path: Path) -> Trace:
     operations: list[Any] = []
     records: list[Record] = []
     divergence: DivergenceLine | None = None
+    gap: str | None = None
     for number, text in lines:
         line = decoded(path, number, _LINES.decode, text)
         if divergence is not None:
             raise TraceError(path, number, "a line after the divergence, which ends a run")
+        if gap is not None:
+            raise TraceError(path, number, "a line after the gap, which ends a recording")
         last = len(operations) - 1
         if isinstance(line, OperationLine):
             _at(path, number, line.index, last + 1)
@@ -82,11 +85,15 @@ def read(path: Path) -> Trace:
             if records[last].tree is not None:
                 raise TraceError(path, number, f"a second outcome of operation {last}")
             records[last] = Record(records[last].expected, line.got, line.tree)
-        else:
+        elif isinstance(line, DivergenceLine):
             _at(path, number, line.index, last)
             divergence = line
+        else:
+            if last >= 0:  # it may come before any operation
+                _at(path, number, line.index, last)
+            gap = line.reason
     program = Program(tuple(operations), configuration)
-    return Trace(header, machine, promises, program, tuple(records), divergence)
+    return Trace(header, machine, promises, program, tuple(records), divergence, gap)
 
 
 def lines_of(path: Path) -> Iterator[tuple[int, bytes]]:

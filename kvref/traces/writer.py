@@ -25,7 +25,7 @@ from kvref.traces.format import (
 )
 from kvref.tree import digest
 
-__all__ = ["Recorder", "TraceWriter", "header_of", "safe_name", "write_trace"]
+__all__ = ["Recorder", "TraceWriter", "divergence_line", "header_of", "safe_name", "write_trace"]
 
 
 def header_of(
@@ -116,7 +116,7 @@ class TraceWriter(Recorder):
     def close(self, divergence: Divergence | None = None) -> None:
         """The run is over, by this divergence if there was one."""
         if divergence is not None:
-            self._write(_divergence(divergence))
+            self._write(divergence_line(divergence))
         self._file.close()
 
     def _outcome(self, index: int) -> None:
@@ -149,7 +149,7 @@ def write_trace(
         if record.tree is not None:
             lines.append(_json(OutcomeLine(index=index, got=record.got, tree=record.tree)))
     if divergence is not None:
-        lines.append(_json(_divergence(divergence)))
+        lines.append(_json(divergence_line(divergence)))
     replace(path, b"\n".join(lines) + b"\n")
 
 
@@ -171,7 +171,8 @@ def _line(machine: Machine, index: int, operation: Any, expected: str | None) ->
     return OperationLine(index=index, operation=raw, expected=expected)
 
 
-def _divergence(divergence: Divergence) -> DivergenceLine:
+def divergence_line(divergence: Divergence) -> DivergenceLine:
+    """The last line of a run that ended by it."""
     return DivergenceLine(
         kind=divergence.kind,
         law=divergence.law,

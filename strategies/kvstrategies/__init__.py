@@ -10,27 +10,36 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kvstrategies.configuration import configurations
+    from kvstrategies.configuration import configurations, request_configurations
     from kvstrategies.manager import ManagerMachine, manager_machine, manager_shards
+    from kvstrategies.requests import RequestMachine, request_machine, request_shards
     from kvstrategies.sequences import Recipe, recipes, token_sequences
 
 __all__ = [
     "ManagerMachine",
     "Recipe",
+    "RequestMachine",
     "configurations",
     "manager_machine",
     "manager_shards",
     "recipes",
+    "request_configurations",
+    "request_machine",
+    "request_shards",
     "token_sequences",
 ]
 
 _HOMES = {
     "ManagerMachine": "kvstrategies.manager",
     "Recipe": "kvstrategies.sequences",
+    "RequestMachine": "kvstrategies.requests",
     "configurations": "kvstrategies.configuration",
     "manager_machine": "kvstrategies.manager",
     "manager_shards": "kvstrategies.manager",
     "recipes": "kvstrategies.sequences",
+    "request_configurations": "kvstrategies.configuration",
+    "request_machine": "kvstrategies.requests",
+    "request_shards": "kvstrategies.requests",
     "token_sequences": "kvstrategies.sequences",
 }
 

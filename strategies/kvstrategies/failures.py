@@ -6,12 +6,11 @@ Hypothesis shrinks what it drew; kvref shrinks what was issued, and knows what i
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from hypothesis.control import _current_build_context
 
-from kvref.judge import Judge
-from kvref.machine import Program
-from kvref.manager_machine import MANAGER, ManagerBench
+from kvref.machine import Bench, Machine, Program
 from kvref.testing import explaining
 from kvref.testing.found import Found
 
@@ -24,27 +23,26 @@ def is_final() -> bool:
     return context is not None and bool(context.is_final)
 
 
-def is_known(bench: ManagerBench, judge: Judge) -> bool:
+def is_known(machine: Machine, bench: Bench, judge: Any) -> bool:
     """Whether the failure is one of those that this session goes past."""
     program = Program(tuple(judge.operations), judge.configuration)
-    return explaining.known(MANAGER, bench, program) is not None
+    return explaining.known(machine, bench, program) is not None
 
 
 def shorter(
-    bench: ManagerBench, judge: Judge, text: str, target: str | None, folder: Path
+    machine: Machine, bench: Bench, judge: Any, text: str, target: str | None, folder: Path
 ) -> Found:
     """The failure with the shorter program, and where to find it.
 
     Args:
-        bench: the target that failed.
+        machine, bench: of the target that failed.
         judge: of the run that failed.
         text: what would be said otherwise.
         target: its name, for the file; None where it has none.
         folder: for the file.
     """
-    assert judge.divergence is not None
     return explaining.explained(
-        MANAGER,
+        machine,
         bench,
         Program(tuple(judge.operations), judge.configuration),
         judge.divergence,

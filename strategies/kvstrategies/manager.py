@@ -10,15 +10,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, ClassVar
 
-from hypothesis import Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+from hypothesis.stateful import initialize, precondition, rule
 
 from kvref.composer import drain, slots_for
 from kvref.configuration import Configuration
 from kvref.executor import LocalExecutor
 from kvref.judge import Judge
-from kvref.manager_machine import ManagerBench
+from kvref.manager_machine import MANAGER, ManagerBench
 from kvref.operations import (
     FOREIGN,
     NOT_A_HANDLE,
@@ -36,10 +35,9 @@ from kvref.situations import collector
 from kvref.situations.counting import Counting
 from kvref.situations.manager import ManagerWatcher
 from kvref.target import TargetFactory
-from kvref.testing.found import Found
 from kvstrategies.configuration import configurations
-from kvstrategies.failures import is_final, is_known, shorter
 from kvstrategies.sequences import ALPHABETS, Recipe, recipes
+from kvstrategies.shards import FAILURES, JudgedMachine, shards_of
 
 __all__ = ["ManagerMachine", "manager_machine", "manager_shards"]
 
@@ -50,20 +48,10 @@ _INDEX = st.integers(0, 40)
 _LOOKUPS = recipes(pages=(0, 0, 1))
 
 
-class ManagerMachine(RuleBasedStateMachine):
-    """Subclass it with a `factory`, or let `manager_shards` do so.
-
-    Attributes:
-        target: the name of the target, for the file of a failure; None where it has none.
-        failures: the folder for these files.
-        held: a whole session has to meet on this target all that is required.
-    """
+class ManagerMachine(JudgedMachine):
+    """Subclass it with a `factory`, or let `manager_shards` do so."""
 
     factory: ClassVar[TargetFactory]
-    target: ClassVar[str | None] = None
-    failures: ClassVar[Path] = Path("kvref-failures")
-    time_limit: ClassVar[float] = 10.0
-    held: ClassVar[bool] = False
 
     def __init__(self) -> None:
         super().__init__()
@@ -73,7 +61,6 @@ class ManagerMachine(RuleBasedStateMachine):
         self._watcher: ManagerWatcher | None = None
         self._sequences: list[tuple[int, ...]] = []
         self._matches: list[int] = []
-        self._past = False
 
     @initialize(
         data=st.data(),
@@ -235,19 +222,11 @@ class ManagerMachine(RuleBasedStateMachine):
         return Insert(kept, slots, namespace, self._carried[carried % len(self._carried)])
 
     def _apply(self, operation: Operation) -> None:
-        if self._past:
-            return
         divergence = self._judge.apply(operation)
         if divergence is None:
             return
         bench = ManagerBench(self.factory, look_every=1, seconds=self.time_limit)
-        if is_known(bench, self._judge):
-            self._past = True  # nothing that comes after it can be judged
-            return
-        text = f"{divergence}\n\nthe program:\n{self._judge.program()}"
-        if is_final():  # a failure is run hundreds of times while Hypothesis shrinks it
-            raise shorter(bench, self._judge, text, self.target, self.failures)
-        raise Found(text)
+        raise self.failure(MANAGER, bench, self._judge)
 
 
 def manager_machine(target: str | TargetFactory, name: str = "Manager") -> type[ManagerMachine]:
@@ -264,7 +243,7 @@ def manager_shards(
     name: str = "Manager",
     module: str = "",
     named: str | None = None,
-    failures: Path = ManagerMachine.failures,
+    failures: Path = FAILURES,
 ) -> dict[str, type]:
     """Test classes to collect, each with the profile's full number of examples.
 
@@ -276,15 +255,6 @@ def manager_shards(
 
     `named` is what a factory is called in the file of a failure, and `failures` their folder.
     """
-    found: dict[str, type] = {}
-    for number in range(shards):
-        machine = manager_machine(target, f"{name}{number}")
-        machine.held, machine.failures = True, failures
-        machine.target = named or machine.target
-        case = machine.TestCase
-        phases = [phase for phase in case.settings.phases if phase is not Phase.shrink]
-        case.settings = settings(case.settings, phases=phases)
-        case.__name__ = case.__qualname__ = f"Test{name}Shard{number}"
-        case.__module__ = module or case.__module__
-        found[case.__name__] = case
-    return found
+    return shards_of(
+        lambda each: manager_machine(target, each), shards, name, module, named, failures
+    )

@@ -9,12 +9,11 @@
     class TestMyRequests(RequestSuite):
         target = "mytarget:factory"
 
-A `ManagerSuite` gives the shards of the state machine (test classes `TestMineShard0` and so on,
-beside it in its module), a short campaign in parts, and a test for each trace in `traces`. A
-`RequestSuite` gives a campaign of whole requests: those of the target, or the reference life over
-it. All of it is many tests, so that `pytest -n auto` uses every core; how much each does is said
-by the settings profile (`kvstrategies.profiles`). A whole session has to meet on the target
-whatever is required.
+Either gives the shards of its state machine (test classes `TestMineShard0` and so on, beside it in
+its module), a short campaign in parts, and a test for each trace in `traces`; a `RequestSuite` of
+whole requests: those of the target, or the reference life over it. All of it is many tests, so
+that `pytest -n auto` uses every core; how much each does is said by the settings profile
+(`kvstrategies.profiles`). A whole session has to meet on the target whatever is required.
 """
 
 from __future__ import annotations
@@ -40,6 +39,8 @@ from kvref.target import TargetFactory
 from kvref.testing.explaining import explained, known
 from kvref.testing.items import check_trace
 from kvstrategies.manager import manager_shards
+from kvstrategies.requests import request_shards
+from kvstrategies.shards import FAILURES
 
 __all__ = ["RUNS", "ManagerSuite", "RequestSuite"]
 
@@ -57,6 +58,7 @@ class _Suite:
     Attributes:
         target: a registered name, or `module:factory`; or else
         factory: the factory itself.
+        shards: of the state machine, each a test class.
         parts: of the campaign, each a test.
         failures: the folder for the traces of what fails.
         traces: a folder of traces, each a test; an empty one fails.
@@ -64,15 +66,26 @@ class _Suite:
 
     target: ClassVar[str | None] = None
     factory: ClassVar[Any] = None
+    shards: ClassVar[int] = 4
     parts: ClassVar[int] = 4
-    failures: ClassVar[Path] = Path("kvref-failures")
+    failures: ClassVar[Path] = FAILURES
     traces: ClassVar[Path | str | None] = None
     _machine: ClassVar[Machine]
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
+        if cls.__module__ == __name__:
+            return
         if cls.traces is not None:  # else there is no such test, which is better than a hollow one
             cls.test_trace = cls._test_trace  # type: ignore[attr-defined]
+        if cls.target is None and cls.factory is None:
+            return  # a base of somebody's own
+        cases = cls._cases(
+            shards=cls.shards, name=cls.__name__.removeprefix("Test"), module=cls.__module__,
+            named=cls._name(), failures=cls.failures,
+        )  # fmt: skip
+        # Pytest and HypoFuzz look for test classes in the module.
+        vars(sys.modules[cls.__module__]).update(cases)
 
     @classmethod
     def _the_factory(cls) -> Factory:
@@ -80,6 +93,10 @@ class _Suite:
 
     @classmethod
     def _bench(cls, factory: Any) -> Bench:
+        raise NotImplementedError
+
+    @classmethod
+    def _cases(cls, **options: Any) -> dict[str, type]:
         raise NotImplementedError
 
     @classmethod
@@ -135,21 +152,9 @@ class _Suite:
 
 
 class ManagerSuite(_Suite):
-    """Of a bare manager. `shards` are of the state machine."""
+    """Of a bare manager."""
 
-    shards: ClassVar[int] = 4
     _machine = MANAGER
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        if cls.target is None and cls.factory is None:
-            return  # a base of somebody's own
-        cases = manager_shards(
-            cls.target or cls.factory, shards=cls.shards, name=cls.__name__.removeprefix("Test"),
-            module=cls.__module__, failures=cls.failures, named=cls._name(),
-        )  # fmt: skip
-        # Pytest and HypoFuzz look for test classes in the module.
-        vars(sys.modules[cls.__module__]).update(cases)
 
     @classmethod
     def _the_factory(cls) -> TargetFactory:
@@ -161,10 +166,15 @@ class ManagerSuite(_Suite):
     def _bench(cls, factory: Any) -> Bench:
         return ManagerBench(factory, look_every=1, seconds=_TIME_LIMIT)
 
+    @classmethod
+    def _cases(cls, **options: Any) -> dict[str, type]:
+        return manager_shards(cls._the_factory(), **options)
+
 
 class RequestSuite(_Suite):
     """Of whole requests."""
 
+    shards = 2
     _machine = REQUESTS
 
     @classmethod
@@ -178,3 +188,7 @@ class RequestSuite(_Suite):
     @classmethod
     def _bench(cls, factory: Any) -> Bench:
         return RequestBench(factory, look_every=1, seconds=_TIME_LIMIT)
+
+    @classmethod
+    def _cases(cls, **options: Any) -> dict[str, type]:
+        return request_shards(cls._the_factory(), **options)

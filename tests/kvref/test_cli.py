@@ -146,7 +146,6 @@ class TestFuzz:
         assert re.search(r"[\d,]+ skipped", text)
 
     def test_a_run_of_refused_calls_says_nothing(self, kvref, monkeypatch):
-        monkeypatch.setattr(fuzz_command, "LEAST_ACCEPTED", 1.0)
         monkeypatch.setattr(verdict, "LEAST_ACCEPTED", 1.0)
         text = kvref("fuzz", WRONG + "right", "--ops", "300", "--seed", "4", status=1)
         assert re.search(r"not a meaningful run: only \d\d% of the operations were accepted", text)

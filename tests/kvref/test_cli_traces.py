@@ -111,9 +111,9 @@ class TestReplay:
     @pytest.mark.parametrize(
         ("content", "words"),
         [
-            (b"", "a trace begins with its header"),
-            (b"hello\n", "not a kind of file that can be replayed"),
-            (b'{"timestamp":1}\n', "not a kind of file that can be replayed"),
+            (b"", "there is no request in it"),
+            (b"hello\n", "JSON is malformed"),
+            (b'{"timestamp":1}\n', "missing required field `input_length`"),
             (b'{"schema":"kvref.trace/9"}\n', "schema 'kvref.trace/9', where"),
             (b'{"schema":"kvref.trace/1"}\n', "missing required field"),
         ],
@@ -358,6 +358,7 @@ class TestRecords:
             Configuration(num_pages=3),
         )  # fmt: skip
         text = put(tmp_path / "a.jsonl", program).with_suffix(".py").read_text()
-        assert "with suppress(Exception): cache.evict(9)  # has to be refused\n" in text
-        assert "# not issued: cache.lock_handle(h7)\n" in text
-        assert text.count("has to be refused") == 2
+        assert "# Has to be refused: not-evictable (needed=9, evictable=2)." in text
+        assert "promises nothing of it: cache.lock_handle(h7)\n" in text
+        assert text.count("Has to be refused") == 2
+        assert text.endswith("assert indices.tolist() == [1, 2]\n")

@@ -131,6 +131,45 @@ class TestShrinking:
         shrunk = shrink(MANAGER, bench(NoLocksLeft), program)
         assert [type(each) for each in shrunk.program.operations] == [Insert, Reset]
 
+    def test_a_long_run_that_needs_what_is_wrong_in_it(self):
+        """Making it right is no help there, and then it is left as it is."""
+
+        class Misused(OracleTarget):
+            """Evicts nothing once it has refused an insert."""
+
+            misused = False
+
+            def insert_prefix(self, *arguments: Any, **keywords: Any) -> Any:
+                try:
+                    return super().insert_prefix(*arguments, **keywords)
+                except ValueError:
+                    self.misused = True
+                    raise
+
+            def evict(self, size: Any) -> Any:
+                found = super().evict(size)
+                return [] if self.misused else found
+
+        others = [Match((1, number)) for number in range(2500)]
+        operations = (Insert((1,), (0,)), Insert((2,), (0,)), *others, Evict(1))
+        shrunk = shrink(MANAGER, bench(Misused), Program(operations, Configuration()))
+        assert [type(each) for each in shrunk.program.operations] == [Insert, Insert, Evict]
+
+    def test_what_needs_many_operations_keeps_them(self):
+        class Fourteenth(OracleTarget):
+            """Returns nonsense from the fourteenth match on."""
+
+            matches = 0
+
+            def match_prefix(self, *arguments: Any, **keywords: Any) -> Any:
+                self.matches += 1
+                handle, slots = super().match_prefix(*arguments, **keywords)
+                return handle, ([7] if self.matches > 13 else slots)
+
+        operations = tuple(Match((number,)) for number in range(60))
+        shrunk = shrink(MANAGER, bench(Fourteenth), Program(operations, Configuration()))
+        assert shrunk.program.operations == (Match(()),) * 14
+
 
 class TestTheSameWay:
     def test_kind_law_and_operation(self):

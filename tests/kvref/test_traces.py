@@ -12,8 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kvref.answers import Died, Hung, Malformed, Raised, Returned
 from kvref.configuration import Configuration
 from kvref.divergence import Divergence, DivergenceKind
+from kvref.export.exporters import export
+from kvref.export.text import Style
+from kvref.listener import answer_in_words, expected_in_words
 from kvref.machine import Program
 from kvref.manager_machine import MANAGER, ManagerBench
 from kvref.operations import FOREIGN, Evict, Insert, Lock, Match, Reset, Unlock
@@ -130,6 +134,22 @@ class TestWhatIsWrittenIsRead:
         ]  # fmt: skip
         assert len({record.tree for record in trace.records}) == 4  # the skipped one left it
 
+    @pytest.mark.parametrize(
+        ("answer", "words"),
+        [
+            (Returned(None), "done"),
+            (Raised(None, [], "Odd", "why", {}), "raised Odd: why"),
+            (Malformed("a tuple"), "malformed: a tuple"),
+            (Hung(2.5), "nothing within 2.5 s"),
+            (Died("SIGSEGV"), "the process ended: SIGSEGV"),
+        ],
+    )
+    def test_what_came_back_in_words(self, answer, words):
+        assert answer_in_words(Lock(0), answer) == words
+
+    def test_what_had_to_come_back_where_the_choice_is_the_targets(self):
+        assert expected_in_words(Evict(2), 2) == "at least 2 slots"
+
 
 class TestLive:
     def test_a_process_that_dies_in_an_operation_has_written_what_it_asked(self, path):
@@ -193,19 +213,25 @@ class TestWhole:
 
     def test_a_failure_lies_beside_its_program(self, tmp_path):
         path = tmp_path / "not" / "yet" / "a.jsonl"
-        assert write_failure(path, MANAGER, header(), PROGRAM, (), DIVERGENCE, "x = 1\n") == path
+        bench = ManagerBench(TargetFactory(OracleTarget), look_every=3)
+        # This target does not fail: that is said, and all is written nevertheless.
+        assert not write_failure(path, MANAGER, bench, PROGRAM, DIVERGENCE, target="some:target")
         text = path.with_suffix(".py").read_text()
-        assert text.startswith("# victims at operation 10, cache.reset()\n#   expected: [0]\n")
-        assert "# Judged was some:target;" in text
-        exec(compile(text, "<program>", "exec"), names := {})
-        assert names["x"] == 1
-        assert read(path).program == PROGRAM
+        assert text == export(read(path), Style.SCRIPT)
+        assert "# The difference: victims, in the last lines.\n#   expected: [0]\n" in text
+        assert "# Recorded on some:target (python" in text
+        compile(text, "<program>", "exec")
+        trace = read(path)
+        assert trace.program == PROGRAM
+        assert set(trace.records) == {Record()}
+        assert trace.header.look_every == 3
         assert {each.suffix for each in path.parent.iterdir()} == {".jsonl", ".py"}
 
     def test_a_target_without_a_name(self, path):
-        head = header_of(MANAGER, None, Promises(), PROGRAM.configuration)
-        write_failure(path, MANAGER, head, PROGRAM, (), DIVERGENCE, "")
-        assert "# Judged was a manager without a name;" in path.with_suffix(".py").read_text()
+        bench = ManagerBench(TargetFactory(OracleTarget), look_every=1)
+        write_failure(path, MANAGER, bench, PROGRAM, DIVERGENCE, target=None)
+        text = path.with_suffix(".py").read_text()
+        assert "# Recorded on a manager without a name (python" in text
         assert read(path).header.target is None
 
     @pytest.mark.parametrize(
@@ -222,6 +248,7 @@ class TestWhole:
 
 OPERATION = b'{"line":"operation","index":0,"operation":{"do":"reset"}}'
 OUTCOME = b'{"line":"outcome","index":0,"got":"slots []","tree":"0"}'
+GAP = b'{"line":"gap","index":0,"reason":"the queue was full"}'
 DIVERGED = (
     b'{"line":"divergence","kind":"victims","law":"victims","index":0,"expected":"","got":""}'
 )
@@ -243,6 +270,17 @@ class TestWhatIsNotATrace:
     def test_lines_as_they_are_due_are_read(self, path):
         path.write_bytes(b"\n".join([self.head(), OPERATION, OUTCOME, DIVERGED, b""]))
         assert read(path).records == (Record(None, "slots []", "0"),)
+
+    def test_a_gap_ends_a_recording_also_before_its_first_operation(self, path):
+        path.write_bytes(b"\n".join([self.head(), OPERATION, OUTCOME, GAP, b""]))
+        assert read(path).gap == "the queue was full"
+        path.write_bytes(b"\n".join([self.head(), GAP.replace(b"0", b"-1"), b""]))
+        assert (read(path).gap, read(path).records) == ("the queue was full", ())
+        assert "after the gap" in self.refused(path, self.head(), OPERATION, GAP, OUTCOME).reason
+        assert (
+            "index 1, where 0 is due"
+            in self.refused(path, self.head(), OPERATION, GAP.replace(b"0", b"1")).reason
+        )
 
     def head(self, **changes) -> bytes:
         fields = msgspec.json.decode(msgspec.json.encode(header()))

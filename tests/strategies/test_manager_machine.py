@@ -1,8 +1,8 @@
-"""The managers of kvgpu and requests over them under the suite that everybody's get."""
+"""The managers of kvgpu under the suite that everybody's get, in tests that `-n auto` spreads."""
 
 from __future__ import annotations
 
-from kvstrategies.suite import ManagerSuite, RequestSuite
+from kvstrategies.suite import ManagerSuite
 
 
 class TestRadix(ManagerSuite):
@@ -12,13 +12,4 @@ class TestRadix(ManagerSuite):
 class TestNaive(ManagerSuite):
     target = "kvgpu-naive"
     shards = 1
-    parts = 2
-
-
-class TestRadixRequests(RequestSuite):
-    target = "kvgpu-radix"
-
-
-class TestNaiveRequests(RequestSuite):
-    target = "kvgpu-naive"
     parts = 2

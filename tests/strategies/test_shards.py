@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import unittest
+from pathlib import Path
 
 import pytest
 from hypothesis import Phase, settings
 
+from kvref.configuration import Configuration
+from kvref.machine import Program
+from kvref.manager_machine import MANAGER, ManagerBench
+from kvref.operations import Evict, Insert, Match
 from kvref.target import TargetFactory
+from kvref.traces.reader import read
 from kvstrategies import ManagerMachine, manager_machine, manager_shards
+from kvstrategies import failures as failing
 from tests.kvref.oracle_target import OracleTarget
 from tests.kvref.wrong_targets import BusyLoop, ForgetsRecency, lru_only, modest, right
 
@@ -56,8 +64,16 @@ class TestShards:
         assert not hasattr(ManagerMachine, "factory")
 
 
-def run(factory: TargetFactory, *, seconds: float = 10.0, examples: int = 60) -> None:
-    machine = manager_machine(factory)
+@pytest.fixture(autouse=True)
+def failures(tmp_path, monkeypatch):
+    """Where failures are written to."""
+    folder = tmp_path / "failures"
+    monkeypatch.setattr(ManagerMachine, "failures", folder)
+    return folder
+
+
+def run(target: TargetFactory | str, *, seconds: float = 10.0, examples: int = 60) -> None:
+    machine = manager_machine(target)
     machine.time_limit = seconds
     case = machine.TestCase
     case.settings = settings(
@@ -67,22 +83,63 @@ def run(factory: TargetFactory, *, seconds: float = 10.0, examples: int = 60) ->
     case("runTest").debug()
 
 
+def said(bench: ManagerBench, text: str, target: str | None, folder: Path) -> str:
+    return str(failing.shorter(MANAGER, bench, bench.judge, text, target, folder))
+
+
 class TestTheMachine:
     @pytest.mark.parametrize("factory", [right, lru_only, modest], ids=["all", "lru", "modest"])
     def test_on_a_right_target_it_passes(self, factory):
         run(factory, examples=20)
 
-    def test_on_a_wrong_target_it_fails_with_the_program(self):
+    def test_on_a_wrong_target_it_fails_with_a_short_program(self, failures):
         with pytest.raises(AssertionError) as caught:
-            run(TargetFactory(ForgetsRecency), examples=300)
+            run("tests.kvref.wrong_targets:ForgetsRecency", examples=300)
         text = str(caught.value)
         assert text.startswith(("victims at operation", "reset-slots at operation"))
         assert "  expected: [" in text
-        assert "the program:\nfrom contextlib import suppress\n" in text
+        assert re.search(r"the program \(from \d+ operations\):\n", text)
         assert "cache = RadixCacheManager(" in text
-        assert "cache.insert_prefix(ids([" in text
-        last = text.rstrip().splitlines()[-1]
-        assert last.startswith(("cache.evict(", "cache.reset("))
+        *program, _, last = text.splitlines()
+        assert program[-1].startswith(("cache.evict(", "cache.reset("))
+        (path,) = failures.glob("*.jsonl")
+        assert last == f"replay it: kvref replay {path}"
+        trace = read(path)
+        assert len(trace.program.operations) <= 4
+        assert trace.header.target == "tests.kvref.wrong_targets:ForgetsRecency"
+        assert trace.divergence is not None
+
+    def test_a_target_without_a_name_has_to_be_named_to_replay_it(self):
+        with pytest.raises(AssertionError, match=r"jsonl module:factory\n"):
+            run(TargetFactory(ForgetsRecency), examples=300)
+
+    def test_the_program_of_hypothesis_is_shown_where_it_is_the_shorter(self, failures):
+        class NothingToShrink(OracleTarget):
+            """Its very first insert fails, and what it inserts is empty in the end."""
+
+            def insert_prefix(self, *_, **__):
+                return -1
+
+        program = Program((Insert((), ()),), Configuration(num_pages=1))
+        bench = ManagerBench(TargetFactory(NothingToShrink), look_every=1)
+        bench.run(program)
+        text = said(bench, "its own text", None, failures)
+        assert text.startswith(f"its own text\nreplay it: kvref replay {failures}")
+
+    def test_what_does_not_fail_again_is_said(self, failures):
+        program = Program((Insert((), ()),), Configuration(num_pages=1))
+        bench = ManagerBench(right, look_every=1)
+        bench.run(program)
+        text = said(bench, "its own text", None, failures)
+        assert text == "its own text\n\nkvref: it did not fail when it was run again"
+
+    def test_a_file_that_cannot_be_written_hides_no_failure(self, tmp_path):
+        (tmp_path / "file").touch()
+        bench = ManagerBench(TargetFactory(ForgetsRecency), look_every=1)
+        operations = (Insert((0, 1), (0, 1)), Insert((2,), (2,)), Match((0,)), Evict(2))
+        bench.run(Program(operations, Configuration(num_pages=4)))
+        text = said(bench, "its own text", None, tmp_path / "file")
+        assert "NOT written: " in text
 
     def test_a_hang_is_a_failure_too(self):
         with pytest.raises(AssertionError, match="hang at operation"):

@@ -1,0 +1,31 @@
+"""`kvref export`: a trace as a program that needs nothing of kvref."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from kvref.cli.exits import CLEAN, console, misused
+from kvref.export.exporters import CannotExport, export
+from kvref.export.text import Style, manager_name
+from kvref.traces.format import TraceError
+from kvref.traces.reader import read
+from kvref.traces.writer import replace
+
+__all__ = ["export_file"]
+
+
+def export_file(path: Path, out: Path | None, style: Style, manager: str | None) -> int:
+    """Export the trace in the file, to the standard output if `out` is None; the exit status."""
+    try:
+        name = manager_name(manager) if manager is not None else None
+        program = export(read(path), style, name)
+        if out is None:
+            sys.stdout.write(program)
+            return CLEAN
+        replace(out, program.encode())
+    except (TraceError, CannotExport, ValueError, OSError) as error:
+        return misused("export", error)
+    run = "pytest" if style is Style.PYTEST else "python"
+    console().print(f"written to {out}; run it: {run} {out}", markup=False)
+    return CLEAN

@@ -1,0 +1,1 @@
+"""Traces as programs that import nothing of kvref. See `docs/traces.md`."""
