@@ -100,7 +100,7 @@ def pytest_configure(config: pytest.Config) -> None:
         from kvstrategies import profiles
 
         try:
-            profiles.load(profile)
+            profiles.ensure(profile)
         except ValueError as error:
             raise pytest.UsageError(f"--kv-profile: {error}") from None
     if folder := _path(config, "traces"):
