@@ -28,7 +28,7 @@ from kvstrategies.suite import ManagerSuite
 class TestMine(ManagerSuite):
     target = "tests.kvref.wrong_targets:right"
     shards = 1
-    parts = 2
+    parts = 4
 """
 WITHOUT_EVICT = """
 from kvref import campaign, composer
