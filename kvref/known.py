@@ -7,7 +7,7 @@ whatever its tokens, slots and namespaces are called.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -88,6 +88,21 @@ class KnownFailures:
     def __init__(self, known: Sequence[Known]) -> None:
         self._known = list(known)
         self._met: Counter[int] = Counter()
+
+    def __bool__(self) -> bool:
+        return bool(self._known)
+
+    def counts(self) -> dict[int, int]:
+        """How often each occurred, by its place in the file: what a worker sends."""
+        return dict(self._met)
+
+    def anew(self) -> KnownFailures:
+        """The same failures, none of them met."""
+        return KnownFailures(self._known)
+
+    def add_counts(self, counts: Mapping[int, int]) -> None:
+        """What happened in another process."""
+        self._met.update(counts)
 
     def meet(self, failure: Known) -> Known | None:
         """The entry that this failure is, counted; None if it is new."""

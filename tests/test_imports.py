@@ -27,17 +27,28 @@ MODULES = {
 TABLE: dict[str, set[str]] = {
     "kvref/cli/": {"kvref", "msgspec", "rich", "typer"},
     "kvref/targets/": {"kvref", "msgspec", "kvgpu", "torch", "numpy"},
+    "kvref/pytest_plugin.py": {"kvref", "kvstrategies", "pytest"},
+    "kvref/testing/": {"kvref", "msgspec", "pytest"},
     "kvref/": {"kvref", "msgspec"},
     "kvgpu/kernels/": {"kvgpu", "torch", "triton"},
     "kvgpu/": {"kvgpu", "numpy", "sortedcontainers", "torch"},
     "kvstrategies/tensors.py": {"kvref", "kvstrategies", "hypothesis", "torch"},
+    "kvstrategies/suite.py": {"kvref", "kvstrategies", "hypothesis", "pytest"},
     "kvstrategies/": {"kvref", "kvstrategies", "hypothesis"},
     # An example shows what a user would write: nothing of ours but what it is an example of.
     "examples/llama/": {"examples", "kvgpu", "torch", "transformers"},
+    "examples/own_manager/block_cache.py": set(),
+    "examples/own_manager/": {"block_cache", "first_try", "kvref", "kvstrategies"},
     "examples/": set(),
 }
 # Packages of ours that a package may not reach, though it may reach their parent.
-NARROWER = {"kvref/": "kvref.targets", "kvstrategies/": "kvref.targets"}
+NARROWER = dict.fromkeys(
+    (
+        "kvref/", "kvref/pytest_plugin.py", "kvref/testing/", "kvstrategies/",
+        "kvstrategies/suite.py",
+    ),
+    "kvref.targets",
+)  # fmt: skip
 
 # Imports of what a variable names: what a user named, and the package's own modules.
 BY_NAME = {("kvref/registry.py", "module"), ("kvstrategies/__init__.py", "_HOMES[name]")}
@@ -105,6 +116,8 @@ def test_every_package_is_read():
         ("kvref/cli/fuzz.py", "import rich, typer", []),
         ("kvref/targets/kvgpu.py", "import kvgpu, torch, numpy", []),
         ("kvref/targets/kvgpu.py", "import hypothesis", ["hypothesis"]),
+        ("kvref/pytest_plugin.py", "import hypothesis", ["hypothesis"]),
+        ("kvref/testing/items.py", "import kvref.targets.kvgpu", ["kvref.targets.kvgpu"]),
         ("kvgpu/radix_core.py", "import kvref", ["kvref"]),
         ("kvgpu/radix_core.py", "from hypothesis import given", ["hypothesis.given"]),
         ("kvgpu/mha_pool.py", "import triton", ["triton"]),
@@ -141,19 +154,35 @@ CORE = ", ".join(
     for module in MODULES
     if module.startswith("kvref/")
     and not module.startswith(("kvref/cli/", "kvref/targets/", "kvref/__main__"))
+    and module != "kvref/pytest_plugin.py"
 )
+
+
+def test_the_pytest_plugin_imports_nothing_that_pytest_has_not():
+    assert loaded_by("import pytest, kvref.pytest_plugin") - loaded_by("import pytest") == {"kvref"}
 
 
 @pytest.mark.parametrize(
     ("statement", "unwanted"),
     [
         ("import kvref", HEAVY | {"typer", "rich", "msgspec"}),
+        (
+            "import pytest, kvref.pytest_plugin",
+            HEAVY | {"typer", "rich", "msgspec", "kvstrategies"},
+        ),
         (f"import {CORE}", HEAVY | {"typer", "rich"}),
         ("import kvref.cli", HEAVY),
         ("import kvstrategies", HEAVY - {"hypothesis"}),
         ("import kvgpu", {"kvref", "kvstrategies", "hypothesis", "triton", "msgspec"}),
     ],
-    ids=["kvref", "every module of kvref", "kvref.cli", "kvstrategies", "kvgpu"],
+    ids=[
+        "kvref",
+        "the pytest plugin",
+        "every module of kvref",
+        "kvref.cli",
+        "kvstrategies",
+        "kvgpu",
+    ],
 )
 def test_what_is_imported_in_the_end(statement, unwanted):
     assert loaded_by(statement) & unwanted == set()

@@ -6,20 +6,15 @@ Hypothesis shrinks what it drew; kvref shrinks what was issued, and knows what i
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from hypothesis.control import _current_build_context
 
-from kvref.judge import Judge
-from kvref.machine import Program
-from kvref.manager_machine import MANAGER, ManagerBench
-from kvref.shrink import NotFailing, Shrunk, shrink
-from kvref.traces.failures import write_failure
-from kvref.traces.writer import safe_name
+from kvref.machine import Bench, Machine, Program
+from kvref.testing import explaining
+from kvref.testing.found import Found
 
-__all__ = ["is_final", "shorter"]
-
-SECONDS = 5.0
-"""For shrinking: somebody waits for the end of a test."""
+__all__ = ["is_final", "is_known", "shorter"]
 
 
 def is_final() -> bool:
@@ -28,45 +23,31 @@ def is_final() -> bool:
     return context is not None and bool(context.is_final)
 
 
-def shorter(bench: ManagerBench, judge: Judge, text: str, target: str | None, folder: Path) -> str:
-    """The text of the failure with the shorter program, and where to find it.
+def is_known(machine: Machine, bench: Bench, judge: Any) -> bool:
+    """Whether the failure is one of those that this session goes past."""
+    program = Program(tuple(judge.operations), judge.configuration)
+    return explaining.known(machine, bench, program) is not None
+
+
+def shorter(
+    machine: Machine, bench: Bench, judge: Any, text: str, target: str | None, folder: Path
+) -> Found:
+    """The failure with the shorter program, and where to find it.
 
     Args:
-        bench: the target that failed.
+        machine, bench: of the target that failed.
         judge: of the run that failed.
         text: what would be said otherwise.
         target: its name, for the file; None where it has none.
         folder: for the file.
     """
-    program = Program(tuple(judge.operations), judge.configuration)
-    try:
-        shrunk = shrink(MANAGER, bench, program, seconds=SECONDS)
-    except NotFailing:
-        return f"{text}\n\nkvref: it did not fail when it was run again"
-    if MANAGER.size(shrunk.program) < MANAGER.size(program):
-        program_text = MANAGER.python(shrunk.program, (), ())
-        text = (
-            f"{shrunk.divergence}\n\nthe program (from {len(program.operations)} operations that "
-            f"Hypothesis ended with):\n{program_text}"
-        )
-    return f"{text}\n{_written(bench, shrunk, target, folder)}"
-
-
-def _written(bench: ManagerBench, shrunk: Shrunk, target: str | None, folder: Path) -> str:
-    kind = shrunk.divergence.kind.value
-    operation = type(shrunk.divergence.operation).__name__.lower()
-    path = folder / f"{safe_name(target or 'machine')}-{kind}-{operation}.jsonl"
-    try:
-        write_failure(
-            path,
-            MANAGER,
-            bench,
-            shrunk.program,
-            shrunk.divergence,
-            target=target,
-            look_every=shrunk.look_every,
-            note="found by the state machine",
-        )
-    except OSError as error:
-        return f"NOT written: {error}"
-    return f"replay it: kvref replay {path}" + ("" if target else " module:factory")
+    return explaining.explained(
+        machine,
+        bench,
+        Program(tuple(judge.operations), judge.configuration),
+        judge.divergence,
+        target=target,
+        folder=folder,
+        note="found by the state machine",
+        text=text,
+    )

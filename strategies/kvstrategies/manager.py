@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+from hypothesis.stateful import initialize, precondition, rule
 
 from kvref.composer import drain, slots_for
 from kvref.configuration import Configuration
 from kvref.executor import LocalExecutor
 from kvref.judge import Judge
-from kvref.manager_machine import ManagerBench
+from kvref.manager_machine import MANAGER, ManagerBench
 from kvref.operations import (
     FOREIGN,
     NOT_A_HANDLE,
@@ -36,9 +36,8 @@ from kvref.situations.counting import Counting
 from kvref.situations.manager import ManagerWatcher
 from kvref.target import TargetFactory
 from kvstrategies.configuration import configurations
-from kvstrategies.failures import is_final, shorter
 from kvstrategies.sequences import ALPHABETS, Recipe, recipes
-from kvstrategies.shards import shards_of
+from kvstrategies.shards import FAILURES, JudgedMachine, shards_of
 
 __all__ = ["ManagerMachine", "manager_machine", "manager_shards"]
 
@@ -49,18 +48,10 @@ _INDEX = st.integers(0, 40)
 _LOOKUPS = recipes(pages=(0, 0, 1))
 
 
-class ManagerMachine(RuleBasedStateMachine):
-    """Subclass it with a `factory`, or let `manager_shards` do so.
-
-    Attributes:
-        target: the name of the target, for the file of a failure; None where it has none.
-        failures: the folder for these files.
-    """
+class ManagerMachine(JudgedMachine):
+    """Subclass it with a `factory`, or let `manager_shards` do so."""
 
     factory: ClassVar[TargetFactory]
-    target: ClassVar[str | None] = None
-    failures: ClassVar[Path] = Path("kvref-failures")
-    time_limit: ClassVar[float] = 10.0
 
     def __init__(self) -> None:
         super().__init__()
@@ -91,7 +82,7 @@ class ManagerMachine(RuleBasedStateMachine):
         self._spaces = spaces if promises.namespaces else (None,)
         self._carried = _NARROW if max(map(abs, alphabet)) < 2**31 else _WIDE
         self._executor = LocalExecutor(self.factory(configuration), self.time_limit)
-        self._counting = collector.counting(self.factory, self.target or "")
+        self._counting = collector.counting(self.factory, self.target or "", held=self.held)
         self._watcher = self._counting.watch(configuration) if self._counting else None
         self.judge = Judge(self._executor, configuration, promises, listener=self._watcher)
         if self._watcher:
@@ -232,12 +223,10 @@ class ManagerMachine(RuleBasedStateMachine):
 
     def _apply(self, operation: Operation) -> None:
         divergence = self._judge.apply(operation)
-        if divergence is not None:
-            text = f"{divergence}\n\nthe program:\n{self._judge.program()}"
-            if is_final():  # a failure is run hundreds of times while Hypothesis shrinks it
-                bench = ManagerBench(self.factory, look_every=1, seconds=self.time_limit)
-                text = shorter(bench, self._judge, text, self.target, self.failures)
-            raise AssertionError(text)
+        if divergence is None:
+            return
+        bench = ManagerBench(self.factory, look_every=1, seconds=self.time_limit)
+        raise self.failure(MANAGER, bench, self._judge)
 
 
 def manager_machine(target: str | TargetFactory, name: str = "Manager") -> type[ManagerMachine]:
@@ -248,13 +237,24 @@ def manager_machine(target: str | TargetFactory, name: str = "Manager") -> type[
 
 
 def manager_shards(
-    target: str | TargetFactory, *, shards: int = 4, name: str = "Manager", module: str = ""
+    target: str | TargetFactory,
+    *,
+    shards: int = 4,
+    name: str = "Manager",
+    module: str = "",
+    named: str | None = None,
+    failures: Path = FAILURES,
 ) -> dict[str, type]:
     """Test classes to collect, each with the profile's full number of examples.
 
     A machine is one test, which one worker of pytest-xdist runs; shards are what `-n auto`
-    spreads. Load a profile first (`kvstrategies.profiles`), then:
+    spreads. A failure is shrunk by kvref alone: Hypothesis takes minutes for what takes it
+    milliseconds. Load a profile first (`kvstrategies.profiles`), then:
 
         globals().update(manager_shards("kvgpu-radix", module=__name__))
+
+    `named` is what a factory is called in the file of a failure, and `failures` their folder.
     """
-    return shards_of(lambda each: manager_machine(target, each), shards, name, module)
+    return shards_of(
+        lambda each: manager_machine(target, each), shards, name, module, named, failures
+    )

@@ -15,7 +15,7 @@ import os
 
 from hypothesis import HealthCheck, settings
 
-__all__ = ["ENVIRONMENT", "PROFILES", "load", "register"]
+__all__ = ["ENVIRONMENT", "PROFILES", "ensure", "load", "register"]
 
 ENVIRONMENT = "KV_PROFILE"
 """The environment variable that names a profile, with or without the prefix `kv-`."""
@@ -50,11 +50,22 @@ def load(name: str | None = None) -> str:
     Without a name: that of the environment variable KV_PROFILE, else kv-ci where the variable
     CI is set, else kv-dev. ValueError for a name that is none of them.
     """
-    chosen = name or os.environ.get(ENVIRONMENT) or ("kv-ci" if os.environ.get("CI") else "kv-dev")
-    if not chosen.startswith("kv-"):
-        chosen = f"kv-{chosen}"
-    if chosen not in PROFILES:
-        raise ValueError(f"no profile {chosen!r}; there are {', '.join(PROFILES)}")
+    chosen = _named(
+        name or os.environ.get(ENVIRONMENT) or ("kv-ci" if os.environ.get("CI") else "kv-dev")
+    )
     register()
     settings.load_profile(chosen)
+    return chosen
+
+
+def ensure(name: str) -> None:
+    """Activate one, unless it is active: what a conftest changed in it stays."""
+    if settings.get_current_profile_name() != _named(name):
+        load(name)
+
+
+def _named(name: str) -> str:
+    chosen = name if name.startswith("kv-") else f"kv-{name}"
+    if chosen not in PROFILES:
+        raise ValueError(f"no profile {chosen!r}; there are {', '.join(PROFILES)}")
     return chosen

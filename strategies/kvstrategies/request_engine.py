@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from kvref.operations import Carried
 from kvref.oracle import Page
@@ -45,8 +45,8 @@ def choices(number: int, *options: int) -> list[int]:
 class Engine:
     """One run: the prompts so far, who waits, who has ended; and the steps, in small groups.
 
-    `which` and `how` are small numbers that stand for choices. Each step raises an
-    AssertionError with the whole program where target and oracle differ.
+    `which` and `how` are small numbers that stand for choices. Each step raises what `failure`
+    makes where target and oracle differ.
 
     Attributes:
         judge: that all steps go to.
@@ -56,9 +56,14 @@ class Engine:
     """
 
     def __init__(
-        self, judge: RequestJudge, alphabet: Sequence[int], spaces: Sequence[str | None]
+        self,
+        judge: RequestJudge,
+        alphabet: Sequence[int],
+        spaces: Sequence[str | None],
+        failure: Callable[[], Exception],
     ) -> None:
         self.judge = judge
+        self._failure = failure
         self.size = judge.configuration.page_size
         self.longest = judge.oracle.max_len
         self.waiting: list[Begin] = []
@@ -218,4 +223,4 @@ class Engine:
     def require(self, divergence: object) -> None:
         """Fail where there is one."""
         if divergence is not None:
-            raise AssertionError(f"{divergence}\n\nthe program:\n{self.judge.program()}")
+            raise self._failure()

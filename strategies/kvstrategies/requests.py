@@ -7,22 +7,27 @@ to end at every stage. A failure's text is the program that the run issued.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, ClassVar
 
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+from hypothesis.stateful import initialize, rule
 
 from kvref.registry import find_requests
 from kvref.requests.composer import drain, squeeze
 from kvref.requests.configuration import RequestConfiguration
 from kvref.requests.executor import LocalRequestExecutor
 from kvref.requests.judge import RequestJudge
+from kvref.requests.machine import REQUESTS, RequestBench
 from kvref.requests.operations import Append, Begin, Commit, Finish, Store
 from kvref.requests.target import RequestTargetFactory
+from kvref.situations import collector
+from kvref.situations.counting import Counting
+from kvref.situations.requests import RequestWatcher
 from kvstrategies.configuration import request_configurations
 from kvstrategies.request_engine import ENDS, Engine, choices
 from kvstrategies.sequences import ALPHABETS, Recipe, recipes
-from kvstrategies.shards import shards_of
+from kvstrategies.shards import FAILURES, JudgedMachine, shards_of
 
 __all__ = ["RequestMachine", "request_machine", "request_shards"]
 
@@ -33,16 +38,17 @@ _HOW = st.integers(0, 2**16 - 1)
 _PROMPTS = recipes(pages=(1, 2, 0, 1))
 
 
-class RequestMachine(RuleBasedStateMachine):
+class RequestMachine(JudgedMachine):
     """Subclass it with a `factory`, or let `request_shards` do so."""
 
     factory: ClassVar[RequestTargetFactory]
-    time_limit: ClassVar[float] = 10.0
 
     def __init__(self) -> None:
         super().__init__()
         self.judge: RequestJudge | None = None
         self._executor: LocalRequestExecutor | None = None
+        self._counting: Counting | None = None
+        self._watcher: RequestWatcher | None = None
 
     @initialize(
         data=st.data(),
@@ -67,8 +73,17 @@ class RequestMachine(RuleBasedStateMachine):
         self._executor = LocalRequestExecutor(self.factory(configuration), self.time_limit)
         # A look brings the page table on the device up to date, so to look at once each time
         # would hide what is wrong with changes that gather.
-        self.judge = RequestJudge(self._executor, configuration, promises, look_every=look_every)
-        self.engine = Engine(self.judge, alphabet, spaces if promises.namespaces else (None,))
+        name = self.target or ""
+        self._counting = collector.counting(self.factory, name, held=self.held)
+        self._watcher = self._counting.watch(configuration) if self._counting else None
+        self.judge = RequestJudge(
+            self._executor, configuration, promises, look_every=look_every, observer=self._watcher
+        )
+        if self._watcher:
+            self._watcher.attach(self.judge)
+        self.engine = Engine(
+            self.judge, alphabet, spaces if promises.namespaces else (None,), self._failure
+        )
         at, how = choices(how, 2)
         for number, recipe in enumerate(first):
             self.engine.begin(*self.engine.cook(recipe), how)
@@ -276,16 +291,23 @@ class RequestMachine(RuleBasedStateMachine):
                     self.engine.apply(operation)
                 self.engine.require(judge.look())
         finally:
+            if self._counting and self._watcher and judge:
+                self._counting.count(self._watcher, judge)
             if self._executor is not None:
                 self._executor.close()
+
+    def _failure(self) -> Exception:
+        bench = RequestBench(self.factory, look_every=1, seconds=self.time_limit)
+        return self.failure(REQUESTS, bench, self.judge)
 
 
 def request_machine(
     target: str | RequestTargetFactory, name: str = "Requests"
 ) -> type[RequestMachine]:
     """A machine of one target: a registered name, `module:factory`, or a factory."""
+    named = target if isinstance(target, str) else None
     factory = find_requests(target) if isinstance(target, str) else target
-    return type(name, (RequestMachine,), {"factory": factory})
+    return type(name, (RequestMachine,), {"factory": factory, "target": named})
 
 
 def request_shards(
@@ -294,6 +316,10 @@ def request_shards(
     shards: int = 4,
     name: str = "Requests",
     module: str = "",
+    named: str | None = None,
+    failures: Path = FAILURES,
 ) -> dict[str, type]:
     """Test classes to collect, as `kvstrategies.manager_shards` makes them."""
-    return shards_of(lambda each: request_machine(target, each), shards, name, module)
+    return shards_of(
+        lambda each: request_machine(target, each), shards, name, module, named, failures
+    )

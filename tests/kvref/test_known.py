@@ -79,3 +79,8 @@ def test_what_is_no_such_file_is_refused(tmp_path, text, reason):
     with pytest.raises(TraceError, match=reason) as caught:
         load(tmp_path / "known.jsonl")
     assert caught.value.line == 1
+
+
+def test_they_are_true_where_something_is_known():
+    assert not KnownFailures([])
+    assert KnownFailures([known()])

@@ -1,8 +1,15 @@
-"""The managers of kvgpu under the state machine, in shards that `-n auto` spreads."""
+"""The managers of kvgpu under the suite that everybody's get, in tests that `-n auto` spreads."""
 
 from __future__ import annotations
 
-from kvstrategies import manager_shards
+from kvstrategies.suite import ManagerSuite
 
-globals().update(manager_shards("kvgpu-radix", name="Radix", shards=4, module=__name__))
-globals().update(manager_shards("kvgpu-naive", name="Naive", shards=1, module=__name__))
+
+class TestRadix(ManagerSuite):
+    target = "kvgpu-radix"
+
+
+class TestNaive(ManagerSuite):
+    target = "kvgpu-naive"
+    shards = 1
+    parts = 2

@@ -73,6 +73,18 @@ def test_a_name_goes_before_the_environment(monkeypatch):
     assert settings.get_current_profile_name() == "kv-dev"
 
 
+def test_one_that_is_active_already_stays_as_it_was_changed():
+    profiles.load("nightly")
+    settings.register_profile("kv-nightly", settings.default, max_examples=7)
+    settings.load_profile("kv-nightly")
+    profiles.ensure("nightly")
+    assert settings.default.max_examples == 7
+    profiles.ensure("ci")
+    assert settings.get_current_profile_name() == "kv-ci"
+    assert settings.default.max_examples == profiles.PROFILES["kv-ci"]["max_examples"]
+    profiles.register()
+
+
 def test_the_numbers_grow_from_profile_to_profile():
     sizes = [tuple(profile.values()) for profile in profiles.PROFILES.values()]
     assert list(profiles.PROFILES) == ["kv-dev", "kv-ci", "kv-nightly"]

@@ -1,8 +1,16 @@
-"""The requests of kvgpu under the state machine, in shards that `-n auto` spreads."""
+"""The requests of kvgpu under the suite that everybody's get, in tests that `-n auto` spreads."""
 
 from __future__ import annotations
 
-from kvstrategies import request_shards
+from kvstrategies.suite import RequestSuite
 
-globals().update(request_shards("kvgpu-radix", name="RadixRequests", shards=2, module=__name__))
-globals().update(request_shards("kvgpu-naive", name="NaiveRequests", shards=1, module=__name__))
+
+class TestRadixRequests(RequestSuite):
+    target = "kvgpu-radix"
+    shards = 3
+
+
+class TestNaiveRequests(RequestSuite):
+    target = "kvgpu-naive"
+    shards = 1
+    parts = 2

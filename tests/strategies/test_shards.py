@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import re
 import unittest
+from pathlib import Path
 
 import pytest
 from hypothesis import Phase, settings
 
 from kvref.configuration import Configuration
 from kvref.machine import Program
-from kvref.manager_machine import ManagerBench
+from kvref.manager_machine import MANAGER, ManagerBench
 from kvref.operations import Evict, Insert, Match
 from kvref.target import TargetFactory
 from kvref.traces.reader import read
 from kvstrategies import ManagerMachine, manager_machine, manager_shards
-from kvstrategies.failures import shorter
+from kvstrategies import failures as failing
 from tests.kvref.oracle_target import OracleTarget
 from tests.kvref.wrong_targets import BusyLoop, ForgetsRecency, lru_only, modest, right
 
@@ -82,6 +83,10 @@ def run(target: TargetFactory | str, *, seconds: float = 10.0, examples: int = 6
     case("runTest").debug()
 
 
+def said(bench: ManagerBench, text: str, target: str | None, folder: Path) -> str:
+    return str(failing.shorter(MANAGER, bench, bench.judge, text, target, folder))
+
+
 class TestTheMachine:
     @pytest.mark.parametrize("factory", [right, lru_only, modest], ids=["all", "lru", "modest"])
     def test_on_a_right_target_it_passes(self, factory):
@@ -93,7 +98,7 @@ class TestTheMachine:
         text = str(caught.value)
         assert text.startswith(("victims at operation", "reset-slots at operation"))
         assert "  expected: [" in text
-        assert re.search(r"the program \(from \d+ operations that Hypothesis ended with\):\n", text)
+        assert re.search(r"the program \(from \d+ operations\):\n", text)
         assert "cache = RadixCacheManager(" in text
         *program, _, last = text.splitlines()
         assert program[-1].startswith(("cache.evict(", "cache.reset("))
@@ -118,14 +123,14 @@ class TestTheMachine:
         program = Program((Insert((), ()),), Configuration(num_pages=1))
         bench = ManagerBench(TargetFactory(NothingToShrink), look_every=1)
         bench.run(program)
-        text = shorter(bench, bench.judge, "its own text", None, failures)
+        text = said(bench, "its own text", None, failures)
         assert text.startswith(f"its own text\nreplay it: kvref replay {failures}")
 
     def test_what_does_not_fail_again_is_said(self, failures):
         program = Program((Insert((), ()),), Configuration(num_pages=1))
         bench = ManagerBench(right, look_every=1)
         bench.run(program)
-        text = shorter(bench, bench.judge, "its own text", None, failures)
+        text = said(bench, "its own text", None, failures)
         assert text == "its own text\n\nkvref: it did not fail when it was run again"
 
     def test_a_file_that_cannot_be_written_hides_no_failure(self, tmp_path):
@@ -133,7 +138,7 @@ class TestTheMachine:
         bench = ManagerBench(TargetFactory(ForgetsRecency), look_every=1)
         operations = (Insert((0, 1), (0, 1)), Insert((2,), (2,)), Match((0,)), Evict(2))
         bench.run(Program(operations, Configuration(num_pages=4)))
-        text = shorter(bench, bench.judge, "its own text", None, tmp_path / "file")
+        text = said(bench, "its own text", None, tmp_path / "file")
         assert "NOT written: " in text
 
     def test_a_hang_is_a_failure_too(self):

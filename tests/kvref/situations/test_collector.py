@@ -24,7 +24,10 @@ RIGHT = "tests.kvref.wrong_targets:right"
 
 
 @pytest.fixture(autouse=True)
-def _collect_nothing_afterwards():
+def _collect_nothing_beside(monkeypatch):
+    """Not for the session of this suite either."""
+    monkeypatch.setattr(collector, "_session", None)
+    monkeypatch.setattr(collector, "_held", set())
     yield
     collector.stop()
 
@@ -107,6 +110,39 @@ class TestCollector:
         run_campaign(modest, counting=mine)
         assert mine.tally().runs == 3
         assert collector.stop() == []
+
+
+class TestTheSession:
+    def test_it_collects_what_nobody_else_does(self):
+        collector.start_session()
+        run_campaign(modest)
+        collector.start()
+        run_campaign(modest, runs=2)
+        (inner,) = collector.stop()
+        run_campaign(modest, runs=1)
+        ((tally, held),) = collector.stop_session()
+        assert (inner.runs, tally.runs, held) == (2, 4, False)
+        assert collector.stop_session() == []
+
+    def test_a_target_is_held_to_what_is_required_where_a_suite_says_so(self):
+        collector.start_session()
+        run_campaign(modest)
+        run_campaign(lru_only, counting=collector.counting(lru_only, "mine", held=True))
+        found = collector.stop_session()
+        assert [(tally.target, held) for tally, held in found] == [
+            ("tests.kvref.oracle_target:OracleTarget", False), ("mine", True),
+        ]  # fmt: skip
+        collector.start_session()
+        run_campaign(lru_only, counting=collector.counting(lru_only, "mine"))
+        assert [held for _, held in collector.stop_session()] == [False]
+
+    def test_what_somebody_collects_for_themselves_is_not_held(self):
+        collector.start_session()
+        collector.start()
+        collector.counting(modest, held=True)
+        collector.stop()
+        run_campaign(modest)
+        assert [held for _, held in collector.stop_session()] == [False]
 
 
 class TestCounting:

@@ -1,0 +1,1 @@
+"""What test sessions need: failures that explain themselves, traces as tests, and the verdict."""

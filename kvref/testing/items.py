@@ -1,0 +1,81 @@
+"""Traces as tests: each file is replayed, and its target has to agree with the oracle."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kvref.machine import Program
+from kvref.registry import UnknownTarget
+from kvref.replaying import replay_trace
+from kvref.target import CannotBuild
+from kvref.testing.explaining import explained, known
+from kvref.testing.found import Found
+from kvref.traces.format import TraceError
+from kvref.traces.reader import read
+
+__all__ = ["FAILURES", "TraceFile", "check_trace"]
+
+FAILURES = Path("kvref-failures")
+"""The folder for what a replay found."""
+
+_SECONDS = 10.0
+
+
+def check_trace(path: Path, target: str | None = None) -> None:
+    """Replay it on `target`, or the one that it names; Found if that differs from the oracle.
+
+    Skips where the target cannot be built as the trace wants it, and is an xfail where the
+    failure is known. TraceError, UnknownTarget, CannotBuild as the reader and the target have it.
+    """
+    trace = read(path)
+    name = target or trace.header.target
+    if name is None:
+        raise TraceError(path, 1, "names no target; --kv-target can")
+    look_every = trace.header.look_every
+    with trace.machine.bench(name, seconds=_SECONDS, isolate=False, look_every=look_every) as bench:
+        why = trace.machine.unsuited(trace.program.configuration, bench.promises)
+        if why is not None:
+            pytest.skip(f"{name} cannot be built so: {why}")
+        divergence = replay_trace(trace, bench).divergence
+        if divergence is None:
+            return
+        program = Program(trace.program.operations, trace.program.configuration)
+        entry = known(trace.machine, bench, program)
+        if entry is not None:
+            pytest.xfail(f"known: {divergence.kind.value}, {entry.note}")
+        raise explained(
+            trace.machine, bench, program, divergence,
+            target=name, folder=FAILURES, note=f"found by a replay of {path.name}",
+        )  # fmt: skip
+
+
+class TraceFile(pytest.File):
+    """A file of one trace."""
+
+    def collect(self) -> Iterator[TraceItem]:
+        """The one test of it."""
+        yield TraceItem.from_parent(self, name="replay")
+
+
+class TraceItem(pytest.Item):
+    """The replay of a trace."""
+
+    def runtest(self) -> None:
+        """Replay it."""
+        target = self.config.getoption("kv_target") or self.config.getini("kv_target")
+        check_trace(self.path, target or None)
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        """What is wrong with the file or the target, without the frames of the reader."""
+        if isinstance(excinfo.value, Found | TraceError | UnknownTarget | CannotBuild):
+            return excinfo.getrepr(style="value")
+        return super().repr_failure(excinfo)
+
+    def reportinfo(self) -> tuple[os.PathLike[str] | str, int | None, str]:
+        """Where it is."""
+        return self.path, 0, f"replay of {self.path.name}"
