@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kvref.machine import Program
+from kvref.machine import Program, unsuited
 from kvref.registry import UnknownTarget
 from kvref.replaying import replay_trace
 from kvref.target import CannotBuild
@@ -38,7 +38,7 @@ def check_trace(path: Path, target: str | None = None) -> None:
         raise TraceError(path, 1, "names no target; --kv-target can")
     look_every = trace.header.look_every
     with trace.machine.bench(name, seconds=_SECONDS, isolate=False, look_every=look_every) as bench:
-        why = trace.machine.unsuited(trace.program.configuration, bench.promises)
+        why = unsuited(trace.program.configuration, bench.promises)
         if why is not None:
             pytest.skip(f"{name} cannot be built so: {why}")
         divergence = replay_trace(trace, bench).divergence
