@@ -10,8 +10,9 @@ from pathlib import Path
 from hypothesis.control import _current_build_context
 
 from kvref.judge import Judge
-from kvref.machine import Program
-from kvref.manager_machine import MANAGER, ManagerBench
+from kvref.machine import Bench, Machine, Program
+from kvref.manager_machine import MANAGER
+from kvref.requests.judge import RequestJudge
 from kvref.shrink import NotFailing, Shrunk, shrink
 from kvref.traces.failures import write_failure
 from kvref.traces.writer import safe_name
@@ -28,7 +29,14 @@ def is_final() -> bool:
     return context is not None and bool(context.is_final)
 
 
-def shorter(bench: ManagerBench, judge: Judge, text: str, target: str | None, folder: Path) -> str:
+def shorter(
+    bench: Bench,
+    judge: Judge | RequestJudge,
+    text: str,
+    target: str | None,
+    folder: Path,
+    machine: Machine = MANAGER,
+) -> str:
     """The text of the failure with the shorter program, and where to find it.
 
     Args:
@@ -37,29 +45,32 @@ def shorter(bench: ManagerBench, judge: Judge, text: str, target: str | None, fo
         text: what would be said otherwise.
         target: its name, for the file; None where it has none.
         folder: for the file.
+        machine: that of the bench.
     """
     program = Program(tuple(judge.operations), judge.configuration)
     try:
-        shrunk = shrink(MANAGER, bench, program, seconds=SECONDS)
+        shrunk = shrink(machine, bench, program, seconds=SECONDS)
     except NotFailing:
         return f"{text}\n\nkvref: it did not fail when it was run again"
-    if MANAGER.size(shrunk.program) < MANAGER.size(program):
-        program_text = MANAGER.python(shrunk.program, (), ())
+    if machine.size(shrunk.program) < machine.size(program):
+        program_text = machine.python(shrunk.program, (), ())
         text = (
             f"{shrunk.divergence}\n\nthe program (from {len(program.operations)} operations that "
             f"Hypothesis ended with):\n{program_text}"
         )
-    return f"{text}\n{_written(bench, shrunk, target, folder)}"
+    return f"{text}\n{_written(bench, shrunk, target, folder, machine)}"
 
 
-def _written(bench: ManagerBench, shrunk: Shrunk, target: str | None, folder: Path) -> str:
+def _written(
+    bench: Bench, shrunk: Shrunk, target: str | None, folder: Path, machine: Machine
+) -> str:
     kind = shrunk.divergence.kind.value
     operation = type(shrunk.divergence.operation).__name__.lower()
     path = folder / f"{safe_name(target or 'machine')}-{kind}-{operation}.jsonl"
     try:
         write_failure(
             path,
-            MANAGER,
+            machine,
             bench,
             shrunk.program,
             shrunk.divergence,

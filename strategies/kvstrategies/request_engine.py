@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from kvref.operations import Carried
 from kvref.refusals import RefusalKind
+from kvref.requests.composer import drain, squeeze
 from kvref.requests.judge import RequestJudge
 from kvref.requests.operations import (
     Abort,
@@ -55,9 +56,15 @@ class Engine:
     """
 
     def __init__(
-        self, judge: RequestJudge, alphabet: Sequence[int], spaces: Sequence[str | None]
+        self,
+        judge: RequestJudge,
+        alphabet: Sequence[int],
+        spaces: Sequence[str | None],
+        explain: Callable[[str], str],
     ) -> None:
+        """Begin a run; `explain` turns the text of a failure into what is shown."""
         self.judge = judge
+        self._explain = explain
         self.size = judge.configuration.page_size
         self.longest = judge.oracle.max_len
         self.waiting: list[Begin] = []
@@ -209,6 +216,25 @@ class Engine:
         if how is Preempt:
             self.waiting.append(Begin(tokens, request.namespace))
 
+    def end_all(self) -> None:
+        """End all that runs, and empty the cache."""
+        for operation in drain(self.judge):
+            self.apply(operation)
+
+    def lose_all(self, how: int) -> None:
+        """All are stored and commit, in one order and the other; all end; memory gets short.
+
+        So it shows in which order the commits and finishes were, also those with nothing new.
+        """
+        self.store_all()
+        running = self.running()
+        for request in (*running[::-1], *running):
+            self.apply(Commit(request.number))
+        for request in running[::-1]:
+            self.end(request, ENDS[how % 4])
+        for operation in squeeze(self.judge):
+            self.apply(operation)
+
     def apply(self, operation: RequestOperation) -> bool:
         """Whether it had to be accepted, and was."""
         self.require(self.judge.apply(operation))
@@ -217,4 +243,5 @@ class Engine:
     def require(self, divergence: object) -> None:
         """Fail where there is one."""
         if divergence is not None:
-            raise AssertionError(f"{divergence}\n\nthe program:\n{self.judge.program()}")
+            text = f"{divergence}\n\nthe program:\n{self.judge.program()}"
+            raise AssertionError(self._explain(text))

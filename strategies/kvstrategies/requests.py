@@ -7,19 +7,24 @@ to end at every stage. A failure's text is the program that the run issued.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, ClassVar
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from kvref.registry import find_requests
-from kvref.requests.composer import drain, squeeze
 from kvref.requests.configuration import RequestConfiguration
 from kvref.requests.executor import LocalRequestExecutor
 from kvref.requests.judge import RequestJudge
+from kvref.requests.machine import REQUESTS, RequestBench
 from kvref.requests.operations import Append, Begin, Commit, Finish, Store
 from kvref.requests.target import RequestTargetFactory
+from kvref.situations import collector
+from kvref.situations.counting import Counting
+from kvref.situations.requests import RequestWatcher
 from kvstrategies.configuration import request_configurations
+from kvstrategies.failures import is_final, shorter
 from kvstrategies.request_engine import ENDS, Engine, choices
 from kvstrategies.sequences import ALPHABETS, Recipe, recipes
 from kvstrategies.shards import shards_of
@@ -34,15 +39,22 @@ _PROMPTS = recipes(pages=(1, 2, 0, 1))
 
 
 class RequestMachine(RuleBasedStateMachine):
-    """Subclass it with a `factory`, or let `request_shards` do so."""
+    """Subclass it with a `factory`, or let `request_shards` do so.
+
+    Attributes: as of `kvstrategies.ManagerMachine`.
+    """
 
     factory: ClassVar[RequestTargetFactory]
+    target: ClassVar[str | None] = None
+    failures: ClassVar[Path] = Path("kvref-failures")
     time_limit: ClassVar[float] = 10.0
 
     def __init__(self) -> None:
         super().__init__()
         self.judge: RequestJudge | None = None
         self._executor: LocalRequestExecutor | None = None
+        self._counting: Counting | None = None
+        self._watcher: RequestWatcher | None = None
 
     @initialize(
         data=st.data(),
@@ -65,10 +77,19 @@ class RequestMachine(RuleBasedStateMachine):
         promises = self.factory.promises
         configuration: RequestConfiguration = data.draw(request_configurations(promises))
         self._executor = LocalRequestExecutor(self.factory(configuration), self.time_limit)
+        self._counting = collector.counting(self.factory, self.target or "")
+        self._watcher = self._counting.watch(configuration) if self._counting else None
         # A look brings the page table on the device up to date, so to look at once each time
         # would hide what is wrong with changes that gather.
-        self.judge = RequestJudge(self._executor, configuration, promises, look_every=look_every)
-        self.engine = Engine(self.judge, alphabet, spaces if promises.namespaces else (None,))
+        self._look_every = look_every
+        self.judge = RequestJudge(
+            self._executor, configuration, promises, look_every=look_every, observer=self._watcher
+        )
+        if self._watcher:
+            self._watcher.attach(self.judge)
+        self.engine = Engine(
+            self.judge, alphabet, spaces if promises.namespaces else (None,), self._explain
+        )
         at, how = choices(how, 2)
         for number, recipe in enumerate(first):
             self.engine.begin(*self.engine.cook(recipe), how)
@@ -92,9 +113,9 @@ class RequestMachine(RuleBasedStateMachine):
         self.engine.make_a_row_free(how)
         request = self.engine.one(which, how)
         if request is not None:
-            shorter, how = choices(how, 3)
+            fewer, how = choices(how, 3)
             tokens = tuple(request.tokens)[: self.engine.longest]
-            kept = max(1, len(tokens) - shorter)
+            kept = max(1, len(tokens) - fewer)
             self.engine.begin(tokens[:kept], request.namespace, how)
 
     @rule(recipe=_PROMPTS, how=_HOW)
@@ -239,29 +260,20 @@ class RequestMachine(RuleBasedStateMachine):
     def rarely(self, which: int, how: int) -> None:
         """End everything, or a call that can never be right."""
         if which == 0:
-            for operation in drain(self.engine.judge):
-                self.engine.apply(operation)
+            self.engine.end_all()
             self.engine.one(0, how)
         elif which == 1:
-            self._lose_all(how)
+            self.engine.lose_all(how)
             self.engine.one(0, how)
         else:
             wrong = list(self.engine.wrong(how))
             self.engine.apply(wrong[which % len(wrong)])
 
-    def _lose_all(self, how: int) -> None:
-        """All are stored and commit, in one order and the other; all end; memory gets short.
-
-        So it shows in which order the commits and finishes were, also those with nothing new.
-        """
-        self.engine.store_all()
-        running = self.engine.running()
-        for request in (*running[::-1], *running):
-            self.engine.apply(Commit(request.number))
-        for request in running[::-1]:
-            self.engine.end(request, ENDS[how % 4])
-        for operation in squeeze(self.engine.judge):
-            self.engine.apply(operation)
+    def _explain(self, text: str) -> str:
+        if self.judge is None or not is_final():  # it is run hundreds of times before that
+            return text
+        bench = RequestBench(self.factory, look_every=self._look_every, seconds=self.time_limit)
+        return shorter(bench, self.judge, text, self.target, self.failures, REQUESTS)
 
     def teardown(self) -> None:
         """End all requests, empty the cache: whatever was hidden must show now."""
@@ -270,11 +282,12 @@ class RequestMachine(RuleBasedStateMachine):
             if judge is not None and judge.divergence is None:
                 self.engine.require(judge.look())
                 if judge.count % 2:
-                    self._lose_all(judge.count // 2)
-                for operation in drain(judge):
-                    self.engine.apply(operation)
+                    self.engine.lose_all(judge.count // 2)
+                self.engine.end_all()
                 self.engine.require(judge.look())
         finally:
+            if self._counting and self._watcher and judge:
+                self._counting.count(self._watcher, judge)
             if self._executor is not None:
                 self._executor.close()
 
@@ -283,8 +296,9 @@ def request_machine(
     target: str | RequestTargetFactory, name: str = "Requests"
 ) -> type[RequestMachine]:
     """A machine of one target: a registered name, `module:factory`, or a factory."""
+    named = target if isinstance(target, str) else None
     factory = find_requests(target) if isinstance(target, str) else target
-    return type(name, (RequestMachine,), {"factory": factory})
+    return type(name, (RequestMachine,), {"factory": factory, "target": named})
 
 
 def request_shards(
