@@ -14,6 +14,7 @@ from kvref.executor import LocalExecutor
 from kvref.judge import Judge
 from kvref.operations import Evict, Insert, Match, program
 from tests.faults.manager_faults import MANAGER_FAULTS
+from tests.faults.request_faults import REQUEST_FAULTS
 from tests.faults.storage_faults import STORAGE_FAULTS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -22,6 +23,9 @@ ROOT = Path(__file__).resolve().parent.parent
 def test_every_planted_fault_has_its_line_in_the_documents():
     page = (ROOT / "docs" / "faults.md").read_text(encoding="utf-8")
     lines = [f"| `{each.name}` | {each.origin} | {each.what} |" for each in MANAGER_FAULTS.values()]
+    lines += [
+        f"| `{each.name}` | {each.origin} | {each.what} |" for each in REQUEST_FAULTS.values()
+    ]
     lines += [f"| `{each.name}` | {each.origin} | {each.breaks} |" for each in STORAGE_FAULTS]
     for line in lines:
         assert line in page, f"docs/faults.md lacks the line:\n{line}"

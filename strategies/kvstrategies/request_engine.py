@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from kvref.operations import Carried
 from kvref.oracle import Page
 from kvref.refusals import RefusalKind
+from kvref.requests.composer import drain, squeeze
 from kvref.requests.judge import RequestJudge
 from kvref.requests.operations import (
     Abort,
@@ -62,6 +63,7 @@ class Engine:
         spaces: Sequence[str | None],
         failure: Callable[[], Exception],
     ) -> None:
+        """Begin a run; `failure` makes what is raised where the judge found a difference."""
         self.judge = judge
         self._failure = failure
         self.size = judge.configuration.page_size
@@ -214,6 +216,25 @@ class Engine:
         self.apply(how(request.number))
         if how is Preempt:
             self.waiting.append(Begin(tokens, request.namespace))
+
+    def end_all(self) -> None:
+        """End all that runs, and empty the cache."""
+        for operation in drain(self.judge):
+            self.apply(operation)
+
+    def lose_all(self, how: int) -> None:
+        """All are stored and commit, in one order and the other; all end; memory gets short.
+
+        So it shows in which order the commits and finishes were, also those with nothing new.
+        """
+        self.store_all()
+        running = self.running()
+        for request in (*running[::-1], *running):
+            self.apply(Commit(request.number))
+        for request in running[::-1]:
+            self.end(request, ENDS[how % 4])
+        for operation in squeeze(self.judge):
+            self.apply(operation)
 
     def apply(self, operation: RequestOperation) -> bool:
         """Whether it had to be accepted, and was."""

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 
 from kvref.registry import find_requests
-from kvref.requests.composer import drain, squeeze
 from kvref.requests.configuration import RequestConfiguration
 from kvref.requests.executor import LocalRequestExecutor
 from kvref.requests.judge import RequestJudge
@@ -49,6 +48,7 @@ class RequestMachine(JudgedMachine):
         self._executor: LocalRequestExecutor | None = None
         self._counting: Counting | None = None
         self._watcher: RequestWatcher | None = None
+        self._look_every = 1
 
     @initialize(
         data=st.data(),
@@ -73,6 +73,7 @@ class RequestMachine(JudgedMachine):
         self._executor = LocalRequestExecutor(self.factory(configuration), self.time_limit)
         # A look brings the page table on the device up to date, so to look at once each time
         # would hide what is wrong with changes that gather.
+        self._look_every = look_every
         name = self.target or ""
         self._counting = collector.counting(self.factory, name, held=self.held)
         self._watcher = self._counting.watch(configuration) if self._counting else None
@@ -107,9 +108,9 @@ class RequestMachine(JudgedMachine):
         self.engine.make_a_row_free(how)
         request = self.engine.one(which, how)
         if request is not None:
-            shorter, how = choices(how, 3)
+            fewer, how = choices(how, 3)
             tokens = tuple(request.tokens)[: self.engine.longest]
-            kept = max(1, len(tokens) - shorter)
+            kept = max(1, len(tokens) - fewer)
             self.engine.begin(tokens[:kept], request.namespace, how)
 
     @rule(recipe=_PROMPTS, how=_HOW)
@@ -255,29 +256,14 @@ class RequestMachine(JudgedMachine):
     def rarely(self, which: int, how: int) -> None:
         """End everything, or a call that can never be right."""
         if which == 0:
-            for operation in drain(self.engine.judge):
-                self.engine.apply(operation)
+            self.engine.end_all()
             self.engine.one(0, how)
         elif which == 1:
-            self._lose_all(how)
+            self.engine.lose_all(how)
             self.engine.one(0, how)
         else:
             wrong = list(self.engine.wrong(how))
             self.engine.apply(wrong[which % len(wrong)])
-
-    def _lose_all(self, how: int) -> None:
-        """All are stored and commit, in one order and the other; all end; memory gets short.
-
-        So it shows in which order the commits and finishes were, also those with nothing new.
-        """
-        self.engine.store_all()
-        running = self.engine.running()
-        for request in (*running[::-1], *running):
-            self.engine.apply(Commit(request.number))
-        for request in running[::-1]:
-            self.engine.end(request, ENDS[how % 4])
-        for operation in squeeze(self.engine.judge):
-            self.engine.apply(operation)
 
     def teardown(self) -> None:
         """End all requests, empty the cache: whatever was hidden must show now."""
@@ -286,9 +272,8 @@ class RequestMachine(JudgedMachine):
             if judge is not None and judge.divergence is None:
                 self.engine.require(judge.look())
                 if judge.count % 2:
-                    self._lose_all(judge.count // 2)
-                for operation in drain(judge):
-                    self.engine.apply(operation)
+                    self.engine.lose_all(judge.count // 2)
+                self.engine.end_all()
                 self.engine.require(judge.look())
         finally:
             if self._counting and self._watcher and judge:
@@ -297,7 +282,7 @@ class RequestMachine(JudgedMachine):
                 self._executor.close()
 
     def _failure(self) -> Exception:
-        bench = RequestBench(self.factory, look_every=1, seconds=self.time_limit)
+        bench = RequestBench(self.factory, look_every=self._look_every, seconds=self.time_limit)
         return self.failure(REQUESTS, bench, self.judge)
 
 

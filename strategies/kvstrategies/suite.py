@@ -27,7 +27,14 @@ from typing import Any, ClassVar
 import pytest
 from hypothesis import settings
 
-from kvref.campaign import Factory, Totals, campaign, start_locally
+from kvref.campaign import (
+    LOOK_EVERY,
+    REQUESTS_LOOK_EVERY,
+    Factory,
+    Totals,
+    campaign,
+    start_locally,
+)
 from kvref.machine import Bench, Machine, Program
 from kvref.manager_machine import MANAGER, ManagerBench
 from kvref.registry import find, load
@@ -72,6 +79,7 @@ class _Suite:
     failures: ClassVar[Path] = FAILURES
     traces: ClassVar[Path | str | None] = None
     _machine: ClassVar[Machine]
+    _look_every: ClassVar[int]
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -130,7 +138,12 @@ class _Suite:
         seed, totals = secrets.randbelow(2**32), Totals()
         counting = collector.counting(factory, name or "", held=True)
         runs = campaign(
-            start_locally(factory, _TIME_LIMIT), factory, seed, totals, counting=counting
+            start_locally(factory, _TIME_LIMIT),
+            factory,
+            seed,
+            totals,
+            look_every=self._look_every,
+            counting=counting,
         )
         for failure in islice(runs, RUNS.get(settings.get_current_profile_name(), RUNS["kv-dev"])):
             if failure is None:
@@ -156,6 +169,7 @@ class ManagerSuite(_Suite):
     """Of a bare manager."""
 
     _machine = MANAGER
+    _look_every = LOOK_EVERY
 
     @classmethod
     def _the_factory(cls) -> TargetFactory:
@@ -165,7 +179,7 @@ class ManagerSuite(_Suite):
 
     @classmethod
     def _bench(cls, factory: Any) -> Bench:
-        return ManagerBench(factory, look_every=1, seconds=_TIME_LIMIT)
+        return ManagerBench(factory, look_every=cls._look_every, seconds=_TIME_LIMIT)
 
     @classmethod
     def _cases(cls, **options: Any) -> dict[str, type]:
@@ -177,6 +191,7 @@ class RequestSuite(_Suite):
 
     shards = 2
     _machine = REQUESTS
+    _look_every = REQUESTS_LOOK_EVERY
 
     @classmethod
     def _the_factory(cls) -> RequestTargetFactory:
@@ -188,7 +203,7 @@ class RequestSuite(_Suite):
 
     @classmethod
     def _bench(cls, factory: Any) -> Bench:
-        return RequestBench(factory, look_every=1, seconds=_TIME_LIMIT)
+        return RequestBench(factory, look_every=cls._look_every, seconds=_TIME_LIMIT)
 
     @classmethod
     def _cases(cls, **options: Any) -> dict[str, type]:

@@ -112,7 +112,7 @@ class BeginDropsTheNamespace(RequestManager):
 
 
 @request_fault("KT-2184")
-class CommitDropsTheNamespace(RequestSteps):
+class PublishDropsTheNamespace(RequestSteps):
     """What is published goes to the namespace None, where the next request does not look."""
 
     def plan_publish(self, request: Request) -> PublishPlan | None:
