@@ -10,6 +10,7 @@ import gc
 import random
 import time
 from collections.abc import Callable
+from typing import Any
 
 import torch
 
@@ -86,9 +87,14 @@ def conversations(num_requests: int, seed: int) -> list[torch.Tensor]:
     return prompts
 
 
-def replay(prompts: list[torch.Tensor], page_size: int, num_slots: int) -> float:
-    """Milliseconds per 1,000 requests: match, lock, evict what is missing, insert, unlock."""
-    manager = RadixCacheManager("cpu", page_size=page_size, num_slots=num_slots)
+def serve(
+    manager: Any, prompts: list[torch.Tensor], page_size: int, num_slots: int, pause: float = 0.0
+) -> float:
+    """Requests: match, lock, evict what is missing, insert, unlock; and then a pause, in seconds.
+
+    Returns:
+        Seconds within the manager.
+    """
     allocator = PageAllocator(num_slots // page_size, page_size)
     offsets = torch.arange(page_size, dtype=torch.int32)
     total = 0.0
@@ -115,7 +121,9 @@ def replay(prompts: list[torch.Tensor], page_size: int, num_slots: int) -> float
         first = (already - len(own)) // page_size
         end = len(prompt) // page_size - len(own) // page_size
         allocator.free(torch.cat([fresh[:first], fresh[end:]]))
-    return total / len(prompts) * 1e6
+        if pause:
+            time.sleep(pause)
+    return total
 
 
 def small_tree(calls: int, repeats: int) -> list[tuple[str, str]]:
@@ -180,7 +188,8 @@ def main() -> None:
             (enough, "unlimited"),
             (arguments.slots, f"{arguments.slots:,} slots"),
         ):
-            figure = replay(prompts, page_size, slots)
+            manager = RadixCacheManager("cpu", page_size=page_size, num_slots=slots)
+            figure = serve(manager, prompts, page_size, slots) / len(prompts) * 1e6
             rows.append((f"1,000 requests, page size {page_size}, {words}", f"{figure:.0f} ms"))
     if arguments.large:
         for collector in (False, True):

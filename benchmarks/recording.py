@@ -11,13 +11,14 @@ import argparse
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from benchmarks.manager import conversations
-from kvgpu import PageAllocator, RadixCacheManager
+from benchmarks.manager import conversations, serve
+from kvgpu import RadixCacheManager
 from kvref.configuration import Configuration
 from kvref.targets.recording import RecordingManager
 
@@ -37,35 +38,6 @@ def small(num_tokens: int) -> tuple[RadixCacheManager, torch.Tensor]:
     for prompt, start in zip(prompts, range(0, 50 * num_tokens, num_tokens), strict=True):
         manager.insert_prefix(prompt, torch.arange(start, start + num_tokens, dtype=torch.int32))
     return manager, prompts[7]
-
-
-def requests(
-    manager: Any, prompts: list[torch.Tensor], page_size: int, num_slots: int, pause: float
-) -> Callable[[], None]:
-    """Requests: match, lock, evict what is missing, insert, unlock; and then a pause."""
-    allocator = PageAllocator(num_slots // page_size, page_size)
-    offsets = torch.arange(page_size, dtype=torch.int32)
-
-    def run() -> None:
-        for prompt in prompts:
-            handle, own = manager.match_prefix(prompt[:-1])
-            manager.lock_handle(handle)
-            needed = -(-(len(prompt) - len(own)) // page_size)
-            missing = needed - allocator.num_free_pages
-            if missing > 0:
-                given = manager.evict(missing * page_size)
-                allocator.free(given[::page_size] // page_size)
-            fresh = torch.from_numpy(allocator.allocate(needed))
-            slots = (fresh[:, None] * page_size + offsets).view(-1)
-            already = manager.insert_prefix(prompt, torch.cat([own, slots])[: len(prompt)])
-            manager.lock_handle(handle, unlock=True)
-            first = (already - len(own)) // page_size
-            end = len(prompt) // page_size - len(own) // page_size
-            allocator.free(torch.cat([fresh[:first], fresh[end:]]))
-            if pause:
-                time.sleep(pause)
-
-    return run
 
 
 def row(name: str, bare: list[Times], recorded: list[Times], calls: int, after: str = "") -> None:
@@ -141,11 +113,11 @@ def main() -> None:
                         "cpu", page_size=made.page_size, num_slots=made.num_slots
                     )
 
-                run = requests(manager(), some, page_size, made.num_slots, pause)
+                run = partial(serve, manager(), some, page_size, made.num_slots, pause)
                 bare = timed(run)
                 path = folder / f"requests{page_size}-{pause}.jsonl"
                 recorder = RecordingManager(manager(), path, made)
-                run = requests(recorder, some, page_size, made.num_slots, pause)
+                run = partial(serve, recorder, some, page_size, made.num_slots, pause)
                 recorded = timed(run)
                 recorder.close()
                 counts = recorder.counts

@@ -121,7 +121,10 @@ def token_array(argument: str, value: Any) -> npt.NDArray[np.int64]:
         require_vector(argument, value, TOKENS)
         value = value.numpy()
     elif not isinstance(value, np.ndarray):
-        value = _array_of_ints(argument, value)
+        try:
+            value = np.array(ints_of(argument, value, "token ids"), dtype=np.int64)
+        except OverflowError:
+            raise InvalidValue(argument, "an int beyond 64 bits", "token ids") from None
     if value.dtype.kind != "i":
         raise InvalidType(argument, f"an array of {value.dtype}", "signed integers")
     if value.ndim != 1:
@@ -130,16 +133,20 @@ def token_array(argument: str, value: Any) -> npt.NDArray[np.int64]:
     return tokens
 
 
-def _array_of_ints(argument: str, value: Any) -> npt.NDArray[np.int64]:
-    """An array of any iterable of ints; a bool is none."""
+def ints_of(argument: str, value: Any, what: str) -> list[int]:
+    """The ints of any iterable, a new list; a bool is none. InvalidType names the place."""
     try:
-        items = [item if type(item) is int else index(_no_bool(item)) for item in value]
+        items = list(value)
     except TypeError:
-        raise InvalidType(argument, describe(value), "token ids") from None
-    try:
-        return np.array(items, dtype=np.int64)
-    except OverflowError:
-        raise InvalidValue(argument, "an int beyond 64 bits", "token ids") from None
+        raise InvalidType(argument, describe(value), what) from None
+    for position, item in enumerate(items):
+        if type(item) is not int:
+            try:
+                items[position] = index(_no_bool(item))
+            except TypeError:
+                got = f"{describe(item)} at position {position}"
+                raise InvalidType(argument, got, what) from None
+    return items
 
 
 def _no_bool(item: Any) -> Any:

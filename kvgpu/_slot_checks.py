@@ -16,7 +16,7 @@ __all__ = ["require_slots"]
 
 _Complaint = tuple[int, str]
 
-_ALL_SLOTS = 2**31
+ALL_SLOTS = 2**31
 """Slots are int32."""
 
 
@@ -76,7 +76,7 @@ def _all_well(
         lowest, highest = min(distinct), max(distinct)
     else:
         lowest, highest = int(np.minimum.reduce(pages)), int(np.maximum.reduce(pages))
-    limit = _ALL_SLOTS if num_slots is None else min(num_slots, _ALL_SLOTS)
+    limit = ALL_SLOTS if num_slots is None else min(num_slots, ALL_SLOTS)
     if lowest < 0 or (highest + 1) * page_size > limit:
         return False
     return len(distinct) == len(pages) and held.isdisjoint(distinct)

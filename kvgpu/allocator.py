@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
-from operator import index
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from kvgpu._arguments import describe, require_size
+from kvgpu._arguments import describe, ints_of, require_size
 from kvgpu.errors import InvalidType, InvalidValue, OutOfPages
 from kvgpu.radix_node import FEW, IntArray
 
@@ -160,7 +159,8 @@ def _page_numbers(pages: Any, num_pages: int) -> npt.NDArray[np.int64]:
     if outside.any():
         raise _bad_page(pages, int(outside.argmax()), f"outside 0..{num_pages - 1}")
     numbers: npt.NDArray[np.int64] = pages.astype(np.int64)
-    if len(set(numbers.tolist())) < len(numbers):
+    ordered = np.sort(numbers)
+    if (ordered[1:] == ordered[:-1]).any():
         firsts = np.unique(numbers, return_index=True)[1]
         again = np.ones(len(numbers), dtype=np.bool_)
         again[firsts] = False
@@ -170,20 +170,11 @@ def _page_numbers(pages: Any, num_pages: int) -> npt.NDArray[np.int64]:
 
 def _ints_of(pages: Any, num_pages: int) -> npt.NDArray[np.int64]:
     """The ints of any iterable; those that no array could hold are refused here."""
-    try:
-        items = list(pages)
-    except TypeError:
-        raise InvalidType("pages", describe(pages), "page numbers") from None
-    for position, page in enumerate(items):
-        try:
-            number = index(None if isinstance(page, bool) else page)  # type: ignore[arg-type]
-        except TypeError:
-            got = f"{describe(page)} at position {position}"
-            raise InvalidType("pages", got, "page numbers") from None
+    numbers = ints_of("pages", pages, "page numbers")
+    for position, number in enumerate(numbers):
         if not 0 <= number < num_pages:
-            raise _bad_page(items, position, f"outside 0..{num_pages - 1}")
-        items[position] = number
-    return np.array(items, dtype=np.int64)
+            raise _bad_page(numbers, position, f"outside 0..{num_pages - 1}")
+    return np.array(numbers, dtype=np.int64)
 
 
 def _bad_page(pages: Any, position: int, why: str) -> InvalidValue:

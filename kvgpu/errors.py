@@ -7,7 +7,7 @@ The numbers of a refusal are fields of the error, so that a scheduler can act on
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kvgpu.request import RequestState
@@ -33,7 +33,17 @@ __all__ = [
 
 
 class KVCacheError(Exception):
-    """Any refusal of kvgpu."""
+    """Any refusal of kvgpu. It can be pickled and copied, fields and all."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # What Exception does would call the class with the message, where it wants the fields.
+        return _again, (type(self), self.args, vars(self))
+
+
+def _again(kind: type[KVCacheError], args: tuple[Any, ...], fields: dict[str, Any]) -> KVCacheError:
+    error = kind.__new__(kind, *args)
+    vars(error).update(fields)
+    return error
 
 
 class _InvalidArgument(KVCacheError):

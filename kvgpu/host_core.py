@@ -27,7 +27,6 @@ class HostCore(Protocol):
     page_size: int
     num_slots: int | None
     evictable_size: int
-    protected_size: int
 
     def plan_match(self, namespace: str | None, data: bytes) -> MatchPlan:
         """Work out the longest cached prefix."""

@@ -26,6 +26,7 @@ PAGE_LOST = "page-lost"
 PREFIX_NOT_CACHED = "prefix-not-cached"
 ROW_NOT_THE_CACHE_S = "row-not-the-cache-s"
 LOCK_MISSING = "lock-missing"
+LOCK_LEFT_OVER = "lock-left-over"
 
 _SHOWN = 8
 
@@ -131,7 +132,11 @@ class _Inspection:
     def check_locks(self) -> None:
         """A node is locked as often as requests name it."""
         named = Counter(request.node for request in self.running.values() if request.node)
-        for node, count in named.items():
-            if node.own_locks < count:
-                details = f"{count} requests share a prefix of {node.end} tokens with "
-                raise LedgerError(LOCK_MISSING, (), f"{details}{node.own_locks} locks on it")
+        for node in self.nodes:
+            locks, count = node.own_locks, named[node]
+            if locks != count:
+                damage = LOCK_MISSING if locks < count else LOCK_LEFT_OVER
+                details = (
+                    f"a prefix of {node.end} tokens has {locks} locks, and {count} requests use it"
+                )
+                raise LedgerError(damage, (), details)

@@ -52,7 +52,6 @@ class NaiveCore:
 
     num_slots: int | None = None
     evictable_size = 0
-    protected_size = 0
 
     def __init__(self, page_size: int) -> None:
         self.page_size = page_size

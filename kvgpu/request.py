@@ -52,9 +52,9 @@ class Request:
 
     Every method is one step, from any thread, and a call that raises has changed nothing. Once
     it has ended (by any thread) each of them raises `RequestEnded`, and it keeps no memory; its
-    attributes stay as they were. A step that was launched before the end may still write its
-    slots: on one stream that precedes the writes of whoever gets them next. Who stores on several
-    streams has to order them.
+    lengths and namespace stay as they were (`row` is -1). A step that was launched before the end
+    may still write its slots: on one stream that precedes the writes of whoever gets them next.
+    Who stores on several streams has to order them.
 
     As a context manager it ends with the block, if it has not ended yet: by `abort` if an
     exception leaves the block, else by `finish`.
@@ -177,7 +177,9 @@ class Request:
         """Tell the values of its next tokens, before or after they have slots.
 
         Args:
-            token_ids: ints; or `[n]`, an array or a tensor on the CPU, of integers. Copied.
+            token_ids: `[n]`: ints, an array of signed integers, or a tensor on the CPU (int32
+                or int64, any stride). Copied. It may be none, and more than `max_len` holds:
+                there are no slots for what is beyond.
 
         Raises:
             InvalidType, InvalidValue: something else.
@@ -249,7 +251,8 @@ class Request:
         """As abort, to begin again later, with what is returned.
 
         Returns:
-            The known tokens: `[known_len]`, int64, a new array.
+            The known tokens: `[known_len]`, int64, a new array. If more than `max_len` were
+            appended, `begin` refuses them.
 
         Raises:
             RequestEnded: it has.

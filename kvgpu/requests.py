@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -11,6 +11,7 @@ import torch
 
 from kvgpu import ledger
 from kvgpu._arguments import describe, require_namespace, require_size, token_array
+from kvgpu._slot_checks import ALL_SLOTS
 from kvgpu.allocator import PageAllocator
 from kvgpu.base import BaseCacheManager, BaseKVCache
 from kvgpu.errors import InvalidType, InvalidValue
@@ -104,7 +105,7 @@ class RequestManager:
 
         Args:
             input_ids: the prompt: `[n]`, `1 <= n <= max_len`, a tensor on the CPU (int32 or
-                int64, any stride), an array of integers, or ints. Copied.
+                int64, any stride), an array of signed integers, or ints. Copied.
             namespace: as in `match_prefix`.
             max_tokens: at most so many of the tokens left to compute get slots now (the first
                 chunk of a prefill; `Request.extend` gets more); None: all of them.
@@ -136,19 +137,24 @@ class RequestManager:
         with self.steps.mutex:
             self.steps.flush()
 
-    def upload(self, batch: Sequence[Request]) -> StepInput:
+    def upload(self, batch: Iterable[Request]) -> StepInput:
         """Send the device all that a step needs to know, in one copy; nothing waits.
 
         Everything of `StepInput` is enqueued on the current stream: a kernel on another has to be
         ordered after it, and a step still reading the page table on another before it.
 
         Args:
-            batch: running requests of this manager, each once, in the order of the step.
+            batch: running requests of this manager, each once, in the order of the step; any
+                iterable.
 
         Raises:
             InvalidType, InvalidValue: something else.
             RequestEnded: one of them has.
         """
+        try:
+            batch = list(batch)
+        except TypeError:
+            raise InvalidType("batch", describe(batch), "requests") from None
         for request in batch:
             if not isinstance(request, Request):
                 raise InvalidType("batch", describe(request), "requests")
@@ -169,6 +175,9 @@ class RequestManager:
 
     def check_ledger(self) -> None:
         """Recount who owns what, from scratch; changes nothing.
+
+        Two steps: first the cache by itself, as `check_integrity`, then who owns its pages. Damage
+        that another thread does to the cache between the two may be read as the ledger's.
 
         Raises:
             IntegrityError: the cache itself is damaged.
@@ -196,6 +205,8 @@ def _host_side(manager: Any, kv_cache: Any) -> tuple[HostCore, AbstractContextMa
     if core.num_slots is not None and core.num_slots < num_slots:
         expected = f"at least {num_slots}, as the storage has"
         raise InvalidValue("manager", f"{core.num_slots} slots", expected)
+    if num_slots > ALL_SLOTS:
+        raise InvalidValue("kv_cache", f"{num_slots} slots", f"at most {ALL_SLOTS}")
     if manager.size_info.total_size:
         raise InvalidValue("manager", f"{manager.size_info.total_size} slots cached", "none")
     return core, manager.mutex

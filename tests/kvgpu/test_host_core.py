@@ -121,7 +121,7 @@ def test_the_naive_core_plans_nothing_and_acts_on_nothing():
         core.apply_reset(empty)
     with pytest.raises(EvictionUnsupported):
         core.plan_evict(1)
-    assert (core.evictable_size, core.protected_size, list(core.nodes())) == (0, 0, [])
+    assert (core.evictable_size, list(core.nodes())) == (0, [])
     walk = RandomWalk(0)
     walk.insert()
     node = next(iter(walk.manager.core.nodes()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kvgpu import IntegrityError, LedgerError, RadixCacheManager, integrity, ledger
+from kvgpu import IntegrityError, LedgerError, integrity, ledger
 from kvgpu.radix_node import Node
 from tests.kvgpu.engine import Engine
 from tests.kvgpu.trees import insert
@@ -127,9 +127,14 @@ def a_request_of_other_tokens(it):
     it.second.tokens[0] = 9
 
 
-@damage(ledger.LOCK_MISSING, "1 requests share a prefix of 2 tokens with 0 locks on it")
+@damage(ledger.LOCK_MISSING, "a prefix of 2 tokens has 0 locks, and 1 requests use it")
 def a_lock_given_back_too_early(it):
     it.steps.core.unlock_path(it.second.node)
+
+
+@damage(ledger.LOCK_LEFT_OVER, "a prefix of 2 tokens has 2 locks, and 1 requests use it")
+def a_lock_that_nobody_gave_back(it):
+    it.steps.core.lock_path(it.second.node)
 
 
 @damage(ledger.REQUEST_LENGTHS, "in row 1")
@@ -220,13 +225,6 @@ def test_many_lost_pages_are_named_up_to_a_limit():
         engine.requests.check_ledger()
     assert len(caught.value.pages) == 20
     assert str(caught.value).count(",") == 7
-
-
-def test_a_lock_of_someone_else_is_no_damage():
-    setting = Setting()
-    setting.steps.core.lock_path(setting.first.node)
-    setting.requests.check_ledger()
-    assert isinstance(setting.engine.manager, RadixCacheManager)
 
 
 def test_a_manager_that_nothing_was_done_with_is_whole():

@@ -190,12 +190,16 @@ def test_a_batch_is_of_running_requests_of_this_manager_each_once():
     engine, other = Engine(), Engine()
     request = engine.begin([1])
     foreign = other.begin([1])
-    refused(lambda: engine.requests.upload([1]), InvalidType, TypeError, argument="batch")
+    for wrong in ([1], None, request):
+        refused(
+            lambda it=wrong: engine.requests.upload(it), InvalidType, TypeError, argument="batch"
+        )
     refused(lambda: engine.requests.upload([foreign]), InvalidValue, ValueError, argument="batch")
     refused(
         lambda: engine.requests.upload([request, request]), InvalidValue, ValueError,
         argument="batch",
     )  # fmt: skip
+    assert engine.requests.upload(each for each in [request]).rows.tolist() == [request.row]
     request.abort()
     with pytest.raises(RequestEnded):
         engine.requests.upload([request])

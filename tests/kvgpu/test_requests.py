@@ -610,6 +610,20 @@ def test_sizes_below_one_are_refused(sizes):
         RequestManager(NaiveCacheManager("cpu"), storage(), **sizes)
 
 
+class TooLarge(MHAKVCache):
+    """Says that it has a slot more than an int32 can name."""
+
+    num_pages = property(lambda self: 2**31 + 1)
+
+
+def test_a_pool_of_more_slots_than_an_int32_can_name_is_refused():
+    kv_cache = TooLarge(1, 1, 1, 8, torch.float64, KVCacheLayout.LayerFirst, "cpu")
+    refused(
+        lambda: RequestManager(NaiveCacheManager("cpu"), kv_cache, max_requests=1, max_len=1),
+        InvalidValue, ValueError, argument="kv_cache", got=f"{2**31 + 1} slots",
+    )  # fmt: skip
+
+
 def test_a_manager_that_knows_more_slots_than_the_storage_has_is_taken():
     RequestManager(RadixCacheManager("cpu", num_slots=9), storage(), max_requests=1)
 
