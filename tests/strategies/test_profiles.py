@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from kvstrategies import manager_machine, profiles
 from tests.conftest import PROFILE
@@ -39,6 +39,12 @@ def test_each_run_looks_somewhere_else_and_remembers_what_it_found():
     assert settings.default.deadline is None
     assert settings.default.print_blob is True
     assert settings.default.report_multiple_bugs is False
+
+
+def test_no_health_check_is_silent_that_hypofuzz_wants():
+    """Where a nested `given` is allowed, HypoFuzz collects no test."""
+    assert HealthCheck.nested_given not in settings.default.suppress_health_check
+    assert HealthCheck.too_slow in settings.default.suppress_health_check
 
 
 def test_a_machine_takes_the_numbers_of_the_profile():
