@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
+from kvref.buffers import left_alone
 from kvref.divergence import Divergence, DivergenceKind
 from kvref.machine import Bench, Machine, Program, keep
 from kvref.target import CannotBuild
@@ -56,6 +57,7 @@ class Shrunk:
         tries: how many programs were run.
         finished: nothing more could be left out. False where time ran out or somebody
             interrupted (`interrupted`): then it is the best so far.
+        kept_buffer: it does not fail where a bridge leaves buffers alone (`kvref.buffers`).
     """
 
     program: Program
@@ -64,6 +66,7 @@ class Shrunk:
     tries: int
     finished: bool
     interrupted: bool = False
+    kept_buffer: bool = False
 
 
 class _OutOfTime(Exception):
@@ -110,6 +113,7 @@ def shrink(
         shrinker.tries,
         finished,
         interrupted,
+        not interrupted and shrinker.kept_buffer(),
     )
 
 
@@ -159,6 +163,14 @@ class _Shrinker:
             self._simplify()
             if self.best == before:
                 return
+
+    def kept_buffer(self) -> bool:
+        """Whether the best agrees with the oracle as long as nobody overwrites a buffer."""
+        assert self.divergence is not None
+        if self.divergence.kind in (DivergenceKind.HANG, DivergenceKind.CRASH):
+            return False  # the program says enough, and would take its time
+        with left_alone():
+            return self._bench.run(self.best, look_every=self.look_every) is None
 
     @property
     def _last(self) -> int:

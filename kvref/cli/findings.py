@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from kvref.buffers import KEPT
 from kvref.campaign import Failure
 from kvref.divergence import Divergence, DivergenceKind
 from kvref.known import KnownFailures, fingerprint
@@ -176,7 +177,8 @@ def body(machine: Machine, bench: Bench, shrunk: Shrunk) -> list[str]:
     """The program without what every program begins with."""
     records = record(bench, shrunk.program, shrunk.divergence, shrunk.look_every)
     python = python_of(machine, shrunk.program, records or ())
-    return python.rpartition("\n\n")[2].splitlines()
+    remark = [f"# {KEPT}"] if shrunk.kept_buffer else []
+    return [*python.rpartition("\n\n")[2].splitlines(), *remark]
 
 
 def _count(shrunk: Shrunk) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from kvgpu import KVCacheLayout, MHAKVCache, NaiveCacheManager, RadixCacheManager, RequestManager
+from kvref.buffers import overwritten
 from kvref.operations import Carried
 from kvref.oracle import NodeView
 from kvref.refusals import RefusalKind
@@ -65,6 +66,7 @@ class KvgpuRequests:
         self._tags = KVTags(self.kv_cache)
         self._size = configuration.page_size
         self._stores = 0
+        self._overwrites = overwritten()
 
     def begin(
         self, tokens: Sequence[int], *, namespace: str | None, max_tokens: Any, carried: Carried
@@ -72,7 +74,8 @@ class KvgpuRequests:
         """The request itself."""
         buffer, input_ids = carry(tokens, carried)
         request = self.requests.begin(input_ids, namespace=namespace, max_tokens=max_tokens)
-        buffer.fill(JUNK)
+        if self._overwrites:
+            buffer.fill(JUNK)
         return request
 
     def extend(self, request: Any, count: Any) -> None:
@@ -83,7 +86,8 @@ class KvgpuRequests:
         """The values of the next tokens."""
         values = np.array(tokens, dtype=np.int64)
         request.append(values)
-        values.fill(JUNK)
+        if self._overwrites:
+            values.fill(JUNK)
 
     def store(self, request: Any, tags: Sequence[int]) -> None:
         """Rows that name the tags, to where the request says; then it is told so.
@@ -102,7 +106,8 @@ class KvgpuRequests:
                 self.kv_cache.store_kv(k, v, slots, layer)
                 k.zero_()
                 v.zero_()
-            slots.fill_(-1)
+            if self._overwrites:
+                slots.fill_(-1)
         request.mark_stored()
 
     def commit(self, request: Any) -> int:
@@ -131,7 +136,8 @@ class KvgpuRequests:
         """Its slots."""
         slots = request.slots(start, stop)
         values: list[int] = slots.tolist()
-        slots.fill(JUNK)
+        if self._overwrites:
+            slots.fill(JUNK)
         return values
 
     def read(self, slots: Sequence[int]) -> list[int | str]:

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from kvref.buffers import overwritten
 from kvref.operations import Carried
 
 __all__ = ["JUNK", "TorchTarget", "carry"]
@@ -56,6 +57,7 @@ class TorchTarget:
         self._index_dtype = index_dtype
         self._numpy_dtype = np.int64 if index_dtype == torch.int64 else np.int32
         self._other: Any = None
+        self._overwrites = overwritten()
 
     def match_prefix(
         self,
@@ -70,8 +72,9 @@ class TorchTarget:
             handle, indices = self.manager.match_prefix(input_ids, namespace=namespace)
         else:
             handle, indices = self.manager.match_prefix(input_ids)
-        buffer.fill(JUNK)
-        return handle, _read(indices, self._index_dtype)
+        if self._overwrites:
+            buffer.fill(JUNK)
+        return handle, self._read(indices)
 
     def insert_prefix(
         self,
@@ -90,8 +93,9 @@ class TorchTarget:
             already = self.manager.insert_prefix(input_ids, indices, namespace=namespace)
         else:
             already = self.manager.insert_prefix(input_ids, indices)
-        buffer.fill(JUNK)
-        places.fill(JUNK)
+        if self._overwrites:
+            buffer.fill(JUNK)
+            places.fill(JUNK)
         return already
 
     def lock_handle(self, handle: Any, unlock: bool = False) -> None:
@@ -100,11 +104,11 @@ class TorchTarget:
 
     def evict(self, size: Any) -> list[int]:
         """The victims' slots."""
-        return _read(self.manager.evict(size), self._index_dtype)
+        return self._read(self.manager.evict(size))
 
     def reset(self) -> list[int]:
         """All slots."""
-        return _read(self.manager.reset(), self._index_dtype)
+        return self._read(self.manager.reset())
 
     def sizes(self) -> tuple[int, int]:
         """Evictable and protected size."""
@@ -123,6 +127,28 @@ class TorchTarget:
             self._other.insert_prefix(page, page.to(self._index_dtype))
         return self._other.match_prefix(torch.arange(self._page_size))[0]
 
+    def _read(self, indices: torch.Tensor) -> list[int]:
+        """The values, and then others in the caller's tensor: it must be the caller's own."""
+        dtype = self._index_dtype
+        if indices.dtype != dtype or indices.dim() != 1:
+            raise WrongTensor(
+                f"a {indices.dtype} tensor of {indices.dim()} dimensions came back, where {dtype} "
+                "and one dimension are due"
+            )
+        if not indices.numel():
+            return []
+        values: list[int]
+        if indices.is_cpu:  # through numpy, which is the faster side
+            array = indices.numpy()
+            values = array.tolist()
+            if self._overwrites:
+                array.fill(JUNK)
+        else:
+            values = indices.tolist()
+            if self._overwrites:
+                indices.fill_(JUNK)
+        return values
+
 
 def carry(tokens: Sequence[int], carried: Carried) -> tuple[npt.NDArray[Any], torch.Tensor]:
     """The tokens as a tensor, and the buffer that it is a view of (numpy is the faster side)."""
@@ -138,23 +164,3 @@ def carry(tokens: Sequence[int], carried: Carried) -> tuple[npt.NDArray[Any], to
 
 class WrongTensor(Exception):
     """What came back is no index tensor as the interface has it."""
-
-
-def _read(indices: torch.Tensor, dtype: torch.dtype) -> list[int]:
-    """The values, and then other values in the caller's tensor: it must be the caller's own."""
-    if indices.dtype != dtype or indices.dim() != 1:
-        raise WrongTensor(
-            f"a {indices.dtype} tensor of {indices.dim()} dimensions came back, where {dtype} and "
-            "one dimension are due"
-        )
-    if not indices.numel():
-        return []
-    values: list[int]
-    if indices.is_cpu:  # through numpy, which is the faster side
-        array = indices.numpy()
-        values = array.tolist()
-        array.fill(JUNK)
-    else:
-        values = indices.tolist()
-        indices.fill_(JUNK)
-    return values

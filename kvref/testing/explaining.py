@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from kvref.buffers import KEPT
 from kvref.divergence import Divergence
 from kvref.known import Known, KnownFailures, fingerprint
 from kvref.machine import Bench, Machine, Program
@@ -81,6 +82,8 @@ def explained(
         python = python_of(machine, shrunk.program, records or ())
         count = len(program.operations)
         text = f"{shrunk.divergence}\n\nthe program (from {count} operations):\n{python}"
+    if shrunk.kept_buffer:
+        text = f"{text}\n# {KEPT}"
     path = _path(folder, machine, target, shrunk)
     again = f"replay it: kvref replay {path}" + ("" if target else " module:factory")
     try:

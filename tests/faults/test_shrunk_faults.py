@@ -6,15 +6,20 @@ from itertools import islice
 
 import pytest
 
+from kvref.buffers import KEPT, overwritten
 from kvref.campaign import Totals, campaign, start_locally
-from kvref.machine import Program
+from kvref.cli.findings import body
+from kvref.machine import Machine, Program
 from kvref.manager_machine import MANAGER, ManagerBench
 from kvref.replaying import replay_trace
+from kvref.requests.machine import REQUESTS, RequestBench
 from kvref.shrink import same_way, shrink
 from kvref.targets.kvgpu import radix
+from kvref.testing.explaining import explained
 from kvref.traces.failures import write_failure
 from kvref.traces.reader import read
 from tests.faults.manager_faults import MANAGER_FAULTS
+from tests.faults.request_faults import REQUEST_FAULTS
 
 FAILURES = 3
 """That a campaign stops after, of which the shortest counts."""
@@ -66,3 +71,32 @@ def test_a_campaigns_failure_shrinks_to_no_more_than_is_on_record(name, tmp_path
         assert replay_trace(trace, ManagerBench(radix, look_every=1)).divergence is None
         lengths.append(len(trace.program.operations))
     assert min(lengths) <= longest, lengths
+
+
+@pytest.mark.parametrize(
+    ("name", "kept"),
+    [
+        ("keeps-the-callers-indices", True),
+        ("hands-out-its-own-array", True),
+        ("evict-stops-early", False),
+        ("keeps-the-callers-prompt", True),
+        ("abort-publishes", False),
+    ],
+)
+def test_a_failure_says_so_where_it_is_about_a_buffer_that_was_kept(name, kept, tmp_path):
+    """Its program says nothing of buffers, and runs without a fault where it is typed in."""
+    machine: Machine = REQUESTS if name in REQUEST_FAULTS else MANAGER
+    target = (REQUEST_FAULTS if machine is REQUESTS else MANAGER_FAULTS)[name].target
+    bench_of = RequestBench if machine is REQUESTS else ManagerBench
+    runs = campaign(start_locally(target, 10.0), target, 0, Totals(), look_every=64)
+    failure = next(failure for failure in runs if failure is not None)
+    program = Program(failure.operations, failure.configuration)
+    bench = bench_of(target, look_every=64)
+    shrunk = shrink(machine, bench, program)
+    assert shrunk.kept_buffer == kept
+    assert (body(machine, bench, shrunk)[-1] == f"# {KEPT}") == kept
+    found = explained(
+        machine, bench, program, failure.divergence, target=name, folder=tmp_path, note=""
+    )
+    assert (f"\n# {KEPT}\n" in str(found)) == kept
+    assert overwritten()
