@@ -15,12 +15,13 @@ from kvref.export.rehearsal import raised
 from kvref.export.request_expected import Content, Look, RequestStep, Span
 from kvref.listener import AnyOracle, Foreseen
 from kvref.machine import Program
-from kvref.oracle import NodeView, Oracle
+from kvref.oracle import NodeView, Oracle, Page
 from kvref.refusals import Refusal
 from kvref.requests.executor import Done, Pool, RequestAnswer
 from kvref.requests.judge import RequestJudge
 from kvref.requests.ledger import FREE
 from kvref.requests.operations import (
+    Abort,
     Begin,
     Commit,
     Extend,
@@ -42,8 +43,8 @@ class RehearsedRequests:
 
     Attributes:
         steps: of the program, in order.
-        showing: the ends of all that runs after it; `evicted`: what goes then, one node after
-            the other. None if not asked for.
+        showing: after it the ends of all that runs, and begins with what is cached; `evicted`:
+            what goes then, one node after the other. Nothing if not asked for.
         cut: why it ends before its end, or None.
     """
 
@@ -54,13 +55,20 @@ class RehearsedRequests:
 
 
 def rehearse_requests(
-    program: Program, promises: RequestPromises, *, look_every: int, show: bool
+    program: Program,
+    promises: RequestPromises,
+    *,
+    look_every: int,
+    show: bool,
+    find_again: bool,
 ) -> RehearsedRequests:
     """What has to come back from each operation, for a target that promises that.
 
     Args:
         look_every: as often as the run did that it is the program of.
         show: go on after the program, to bring out a difference that lies inside.
+        find_again: by beginning with all that is cached, too. That uses it, so it hides what
+            was used when.
     """
     right = _Right()
     judge = _Judge(right, program.configuration, promises, look_every=look_every, listener=right)
@@ -75,15 +83,32 @@ def rehearse_requests(
         judge.look()
     steps, evicted = list(right.steps), []
     del right.steps[:]
+    exact = promises.eviction == "exact"
     if show and cut is None:
         for request in judge.oracle.running():
             judge.apply(Preempt(request.number))
+        if find_again and exact and isinstance(judge.oracle.cache, Oracle):
+            _find_again(judge, judge.oracle.cache)
         if right.steps:
             right.steps[-1].look = None
             judge.look()
-        while promises.eviction == "exact" and judge.oracle.cache.evictable_size:
+        while exact and judge.oracle.cache.evictable_size:
             evicted.append(right.spans(judge.oracle.cache.evict(1)))
     return RehearsedRequests(steps, right.steps, evicted, cut)
+
+
+def _find_again(judge: RequestJudge, cache: Oracle) -> None:
+    """Begin with each cached prefix, in its namespace and in none, and end that at once."""
+    for leaf in list(cache.leaves):
+        tokens: tuple[int, ...] = (0,)
+        page: Page | None = leaf
+        while page is not None:
+            tokens, page = page.tokens + tokens, page.parent
+        for namespace in dict.fromkeys((leaf.namespace, None)):
+            if leaf.cached and len(tokens) <= judge.oracle.max_len:
+                number = judge.count
+                judge.apply(Begin(tokens, namespace, max_tokens=1))
+                judge.apply(Abort(number))
 
 
 class _Oracle(RequestOracle):
@@ -190,7 +215,7 @@ class _Right:
         # What is in a slot is what its last owner had there.
         self._look().contents += [
             self._content([span], span.request, span.start, span.stop)
-            for span in self.spans(sorted(slots, key=self._places.__getitem__))
+            for span in self.spans(self._sorted(slots))
         ]
         return [self._tags[slot] for slot in slots]
 
@@ -279,4 +304,7 @@ class _Right:
         slots = {slot for request in oracle.running() for slot in request.row}
         if isinstance(oracle.cache, Oracle):
             slots |= {slot for page in oracle.cache.pages() for slot in page.slots}
+        return self._sorted(slots)
+
+    def _sorted(self, slots: Iterable[int]) -> list[int]:
         return sorted(slots, key=self._places.__getitem__)

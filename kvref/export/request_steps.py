@@ -52,7 +52,7 @@ def _add_look(lines: Lines, look: Look) -> None:
     for content in look.contents:
         lines.add(_CONTENT, _holds(content))
     running = ", ".join(f"(r{number}, row{number})" for number in look.rows)
-    lines.add(("ledger",), f"check({running})")
+    lines.add(("request-structure", "ledger"), f"check({running})")
 
 
 def located(spans: Sequence[Span]) -> str:

@@ -46,7 +46,11 @@ def export_requests_trace(trace: Trace, style: Style, manager: ManagerName | Non
     if divergence is not None:
         program = program._replace(operations=program.operations[: divergence.index + 1])
     rehearsed = rehearse_requests(
-        program, promises, look_every=trace.header.look_every, show=_shows(divergence)
+        program,
+        promises,
+        look_every=trace.header.look_every,
+        show=_shows(divergence),
+        find_again=divergence is not None and divergence.kind is _KIND.STRUCTURE,
     )
     known = manager is not None or trace.header.target in _KVGPU
     manager = manager or ManagerName("kvgpu", "RequestManager")
@@ -104,7 +108,7 @@ def _body(trace: Trace, rehearsed: RehearsedRequests, style: Style) -> Iterator[
     elif _shows(divergence):
         yield ""
         yield "# What differs is inside, where no call looks. If it shows, then when all requests"
-        yield "# have ended, in what is left and in what goes first. If it does not, this passes."
+        yield "# have ended: in what is left, and in what goes first. If it does not, this passes."
         for step in rehearsed.showing:
             yield from lines_of_request(step, promises, style, None).text
         for spans in rehearsed.evicted:
@@ -117,7 +121,7 @@ def _last(lines: Lines, divergence: DivergenceLine) -> Iterator[str]:
     if divergence.kind in _WHOLE or _shows(divergence):
         failing = lines.text[len(kept) :]
     yield from kept
-    if failing and divergence.kind is not _KIND.STRUCTURE:
+    if failing:
         yield comment(f"When this was recorded, it was: {divergence.got}")
         if divergence.kind in (_KIND.HANG, _KIND.CRASH):
             yield "# So there is nothing to compare: the call itself is what differs."

@@ -290,10 +290,22 @@ class TestWhatItAsserts:
         text = export(trace, Style.SCRIPT)
         assert text.endswith(end)
         executed(text)
-        if kind != "structure":
-            assert "\n# When this was recorded, it was: 1 left\n" in text
+        assert "\n# When this was recorded, it was: 1 left\n" in text
         if kind in ("hang", "crash"):
             assert "the call itself is what differs" in text
+
+    def test_structure_is_brought_out_by_what_is_found_again_in_its_namespace_alone(self):
+        ending = Divergence(DivergenceKind.STRUCTURE, "request-structure", 3, RUN[3], "e", "g")
+        configuration = RequestConfiguration(num_pages=8, max_requests=2, dtype="int8")
+        trace = trace_of(RUN, configuration, divergence=ending)
+        text = export(trace, Style.SCRIPT)
+        executed(text)
+        assert "r5 = requests.begin(ids([0, 1, 0]), namespace='a', max_tokens=1)" in text
+        assert "r7 = requests.begin(ids([0, 1, 0]), max_tokens=1)" in text
+        dropped = export(trace, Style.SCRIPT, broken("begin-drops-the-namespace"))
+        line = line_it_fails_in(dropped)
+        assert line is not None
+        assert dropped.splitlines()[line - 1] == "assert r7.cached_len == 0"
 
     def test_each_kind_of_request_has_its_ending_above(self):
         marks = self.test_it_ends_with_what_differed.pytestmark
