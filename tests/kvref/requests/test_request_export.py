@@ -46,7 +46,7 @@ from tests.faults.request_faults import REQUEST_FAULTS
 FIRST_RUN = {"commit-of-the-cached-does-not-refresh": 188}
 """Of campaigns that find a fault late: where to begin, to save the time."""
 NEVER_SHOWS = {"refused-begin-has-refreshed"}
-"""In what the campaign finds of it first: nothing else was cached that could go before or after."""
+"""In what the campaign finds of it first, one node is cached: no use changes what goes first."""
 SHRUNK = (
     "out-loc-begins-with-the-page", "commit-hides-it-from-the-device", "keeps-the-callers-prompt",
     "finish-of-the-cached-does-not-refresh", "refused-begin-has-split",
