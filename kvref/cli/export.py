@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from kvref.cli.exits import CLEAN, console, misused
-from kvref.export.exporters import CannotExport, export
+from kvref.export.exporters import export
 from kvref.export.text import Style, manager_name
 from kvref.traces.format import TraceError
 from kvref.traces.reader import read
@@ -24,7 +24,7 @@ def export_file(path: Path, out: Path | None, style: Style, manager: str | None)
             sys.stdout.write(program)
             return CLEAN
         replace(out, program.encode())
-    except (TraceError, CannotExport, ValueError, OSError) as error:
+    except (TraceError, ValueError, OSError) as error:
         return misused("export", error)
     run = "pytest" if style is Style.PYTEST else "python"
     console().print(f"written to {out}; run it: {run} {out}", markup=False)

@@ -205,7 +205,7 @@ def shrink(
 
 
 def export(
-    file: Annotated[Path, typer.Argument(help="A trace of operations on a bare manager.")],
+    file: Annotated[Path, typer.Argument(help="A trace of operations.")],
     out: Annotated[
         Path | None,
         typer.Option("-o", "--out", help="Where to.", show_default="the standard output"),
@@ -216,15 +216,17 @@ def export(
     manager: Annotated[
         str | None,
         typer.Option(
-            help="The class to import, module:Class.",
-            show_default="the one of kvgpu that the trace names, or its RadixCacheManager",
+            help="The class to import, module:Class: a cache manager, or of whole requests "
+            "one like kvgpu:RequestManager.",
+            show_default="the one of kvgpu that the trace names, or its RadixCacheManager or "
+            "RequestManager",
         ),
     ] = None,
 ) -> None:
     """Make a program of a trace that needs nothing of kvref.
 
-    It asserts all that has to come back, and last what differed: it fails on a manager that fails
-    as recorded, and passes on a right one. Nothing in the trace can become code of its own. Exit
+    It asserts all that has to come back, and last what differed: it fails on what fails as
+    recorded, and passes on what is right. Nothing in the trace can become code of its own. Exit
     status: 0 written, 2 the file cannot be read or written.
     """
     raise typer.Exit(export_command.export_file(file, out, style, manager))

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kvref.divergence import Divergence, DivergenceKind
-from kvref.export.exporters import beside
+from kvref.export.exporters import export
+from kvref.export.text import Style
 from kvref.machine import Bench, Machine, Program
 from kvref.shrink import same_way
 from kvref.traces.format import Record, Trace
@@ -62,9 +63,8 @@ def write_failure(
 ) -> bool:
     """Write one failure, whole or not at all, after running it once more; OSError if it cannot.
 
-    With the ending .py goes what `kvref export --as script` makes of the trace, or where that
-    makes nothing of it a list of its calls. Returns
-    whether the failure came again; if it did not, the trace has the operations alone.
+    With the ending .py goes what `kvref export --as script` makes of the trace. Returns whether
+    the failure came again; if it did not, the trace has the operations alone.
     """
     look_every = look_every or bench.look_every
     records = record(bench, program, divergence, look_every)
@@ -80,6 +80,6 @@ def write_failure(
     )
     ending = divergence_line(divergence)
     trace = Trace(header, machine, bench.promises, program, tuple(records or ()), ending)
-    replace(path.with_suffix(".py"), beside(trace).encode())
+    replace(path.with_suffix(".py"), export(trace, Style.SCRIPT).encode())
     write_trace(path, machine, header, program, records or (), divergence)
     return records is not None
