@@ -1,7 +1,8 @@
 """The latest operations of a run that is too long to be remembered as a whole.
 
-A difference seldom takes more than what a few requests did. So where a replay of hours ends in one,
-its last part is a program of its own, from an empty start, which may show the same and can be shrunk.
+A difference seldom takes more than what a few requests did. So where a replay of hours ends in
+one, its last part is a program of its own, from an empty start, which may show the same and can be
+shrunk.
 """
 
 from __future__ import annotations
