@@ -19,6 +19,7 @@ from kvref.cli.exits import misused
 from kvref.cli.machines import MachineChoice
 from kvref.cli.options import Isolate, TimeLimit
 from kvref.known import KnownFailures, load
+from kvref.traces.failures import FAILURES
 from kvref.traces.format import TraceError
 
 __all__ = ["main"]
@@ -74,7 +75,7 @@ def fuzz(
     ] = None,
     out: Annotated[
         Path, typer.Option(help="Folder for failures, one file each.", file_okay=False)
-    ] = Path("kvref-failures"),
+    ] = FAILURES,
     shrink: Annotated[
         bool, typer.Option("--shrink/--no-shrink", help="Shrink each failure before showing it.")
     ] = True,

@@ -20,7 +20,7 @@ from kvref.traces.failures import write_failure
 from kvref.traces.format import TraceError
 from kvref.traces.reader import read
 
-__all__ = ["shrink_file"]
+__all__ = ["progress", "shrink_file"]
 
 
 def shrink_file(
@@ -48,9 +48,9 @@ def shrink_file(
             trace.machine.bench(
                 target, seconds=time_limit, isolate=isolate, look_every=trace.header.look_every
             ) as bench,
-            _progress(screen) as progress,
+            progress(screen) as tell,
         ):
-            shrunk = shrink(trace.machine, bench, trace.program, seconds=seconds, progress=progress)
+            shrunk = shrink(trace.machine, bench, trace.program, seconds=seconds, progress=tell)
             write_failure(
                 to,
                 trace.machine,
@@ -88,7 +88,7 @@ def _say(screen: Console, lines: list[str], shrunk: Shrunk, was: int, seconds: f
 
 
 @contextmanager
-def _progress(screen: Console) -> Iterator[Callable[[int, int], None]]:
+def progress(screen: Console) -> Iterator[Callable[[int, int], None]]:
     """On a terminal a line that is rewritten; anywhere else a line every ten seconds."""
     began = time.monotonic()
     due = began + 10.0

@@ -17,6 +17,7 @@ from kvref.cli import shrink as shrink_command
 from kvref.cli import workload as workload_command
 from kvref.cli.options import Isolate, TimeLimit
 from kvref.export.text import Style
+from kvref.traces.failures import FAILURES
 
 __all__ = ["register"]
 
@@ -128,6 +129,14 @@ def replay(
             min=1, help="Tokens that a request makes in a round.", rich_help_panel=_OF_REQUESTS
         ),
     ] = 16,
+    out: Annotated[
+        Path,
+        typer.Option(
+            help="Folder for what is kept of a difference.",
+            file_okay=False,
+            rich_help_panel=_OF_REQUESTS,
+        ),
+    ] = FAILURES,
     block_tokens: Annotated[
         int,
         typer.Option(
@@ -161,6 +170,7 @@ def replay(
         decode_step=decode_step,
         block_tokens=block_tokens,
         time_limit=time_limit or 60.0,
+        out=out,
     )
     options = replay_command.Options(
         target, step, isolate, time_limit or fuzz_command.TIME_LIMIT, workload

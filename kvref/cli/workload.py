@@ -13,6 +13,7 @@ from rich.markup import escape
 
 from kvref.cli.exits import CLEAN, FOUND, INTERRUPTED, misused
 from kvref.cli.progress import Progress
+from kvref.cli.shrink_latest import keep_short
 from kvref.registry import UnknownTarget, find_requests
 from kvref.requests.configuration import DType, RequestConfiguration
 from kvref.requests.laws import REQUEST_LAWS
@@ -43,6 +44,7 @@ class Options:
     decode_step: int
     block_tokens: int
     time_limit: float
+    out: Path
 
     def setup(self, trace: list[TracedRequest]) -> Setup:
         """As the replay takes them; ValueError for sizes that go not together."""
@@ -104,6 +106,7 @@ def replay_requests(path: Path, target: str, options: Options) -> int:
     elapsed = time.monotonic() - began
     _summary(console, replay, len(trace), elapsed, interrupted=interrupted)
     if replay.judge.divergence is not None:
+        keep_short(console, replay, factory, target, options.out)
         return FOUND
     return INTERRUPTED if interrupted else CLEAN
 

@@ -13,7 +13,11 @@ from kvref.shrink import same_way
 from kvref.traces.format import Record, Trace
 from kvref.traces.writer import Recorder, divergence_line, header_of, replace, write_trace
 
-__all__ = ["python_of", "record", "write_failure"]
+__all__ = ["FAILURES", "python_of", "record", "write_failure"]
+
+
+FAILURES = Path("kvref-failures")
+"""The folder for what was found, if nobody names another."""
 
 
 def record(

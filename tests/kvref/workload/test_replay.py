@@ -7,10 +7,13 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from kvref.cli import shrink_latest
 from kvref.cli.app import app
+from kvref.machine import Program
 from kvref.requests.configuration import RequestConfiguration
 from kvref.targets.kvgpu_requests import radix_requests
 from kvref.workload.generate import generate
+from kvref.workload.latest import Latest
 from kvref.workload.replay import Replay, Setup
 from kvref.workload.schedule import Pace
 
@@ -153,3 +156,44 @@ def test_the_beginning_of_a_production_trace_is_clean(kvref, name):
         pytest.skip(f"{name} of the Mooncake project is not beside the repository")
     text = kvref("replay", path, "--requests", 25, "--check-every", 1000, status=0)
     assert "25 of 25 requests" in text
+
+
+WRONG = "tests.kvref.requests.wrong_lives:"
+
+
+def test_a_difference_is_shrunk_and_its_trace_fails_alike(kvref, tmp_path):
+    out = tmp_path / "kept"
+    text = kvref("replay", SMALL, WRONG + "leaks", "--pool-tokens", "20000", "--out", out, status=1)
+    assert "the same command with the same options has it again" in text
+    assert re.search(r"shrinking (all|the last) [\d,]+ operations", text)
+    assert "shrunk to 2 operations:" in text
+    assert re.search(r"\n    r0\.(abort|preempt)\(\)\n    free-pages at operation 1", text)
+    (path,) = out.glob("*.jsonl")
+    assert f"written to {path}, and as a program beside it (.py)" in text
+    assert "free-pages at operation 1" in kvref("replay", path, WRONG + "leaks", status=1)
+    assert path.with_suffix(".py").read_text().count("abort()") >= 1
+
+
+def test_a_difference_that_takes_what_was_long_ago_says_so(kvref, tmp_path, monkeypatch):
+    monkeypatch.setattr(Latest, "program", lambda *_: Program((), RequestConfiguration()))
+    out = tmp_path / "kept"
+    text = kvref("replay", SMALL, WRONG + "leaks", "--pool-tokens", "20000", "--out", out, status=1)
+    assert "by themselves they do not show it" in text
+    assert not out.exists()
+
+
+def test_a_difference_whose_folder_cannot_be_made_is_shown_all_the_same(kvref, tmp_path):
+    (tmp_path / "file").touch()
+    out = tmp_path / "file" / "kept"
+    text = kvref("replay", SMALL, WRONG + "leaks", "--pool-tokens", "20000", "--out", out, status=1)
+    assert "shrunk to 2 operations:" in text
+    assert "NOT written: " in text
+
+
+def test_an_interrupted_shrinking_keeps_nothing_or_the_shortest(kvref, tmp_path, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(shrink_latest, "shrink", interrupted)
+    text = kvref("replay", SMALL, WRONG + "leaks", "--pool-tokens", "20000", status=1)
+    assert "interrupted: nothing was kept" in text
