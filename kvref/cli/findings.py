@@ -15,6 +15,7 @@ from kvref.known import KnownFailures, fingerprint
 from kvref.machine import Bench, Machine, Program
 from kvref.shrink import NotFailing, Shrunk, same_way, shrink
 from kvref.traces.failures import python_of, record, write_failure
+from kvref.traces.targets import replay_command
 from kvref.traces.writer import safe_name
 
 __all__ = ["Findings", "Shrinking", "body"]
@@ -136,7 +137,7 @@ class Findings:
         if previous is not None:
             previous.unlink(missing_ok=True)
             previous.with_suffix(".py").unlink(missing_ok=True)
-        self._put(f"  written to {path}; replay it: kvref replay {path}")
+        self._put(f"  written to {path}; replay it: {replay_command(path, self.target)}")
 
     # --------------------------------------------------------------------- files and words
 

@@ -11,7 +11,8 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from kvref.cli.exits import CLEAN, FOUND, INTERRUPTED, console, misused
+from kvref.cli.bench import Unsuited, bench_of, not_failing
+from kvref.cli.exits import CLEAN, FOUND, INTERRUPTED, console, misused, shown
 from kvref.cli.findings import body
 from kvref.registry import UnknownTarget
 from kvref.shrink import NotFailing, Shrunk, shrink
@@ -19,6 +20,7 @@ from kvref.target import CannotBuild
 from kvref.traces.failures import write_failure
 from kvref.traces.format import TraceError
 from kvref.traces.reader import read
+from kvref.traces.targets import NoTarget, replay_command, target_of
 
 __all__ = ["shrink_file"]
 
@@ -37,20 +39,23 @@ def shrink_file(
         trace = read(path)
     except TraceError as error:
         return misused("shrink", error)
-    target = target or trace.header.target
-    if target is None:
-        return misused("shrink", f"{path} names no target; give one")
     to = out or path.with_name(f"{path.stem}-shrunk.jsonl")
     screen = console()
     began = time.monotonic()
     try:
+        target = target_of(trace, path, target, ("kvref", "shrink", str(path)))
         with (
-            trace.machine.bench(
-                target, seconds=time_limit, isolate=isolate, look_every=trace.header.look_every
-            ) as bench,
+            bench_of(trace, target, isolate=isolate, time_limit=time_limit) as bench,
             _progress(screen) as progress,
         ):
-            shrunk = shrink(trace.machine, bench, trace.program, seconds=seconds, progress=progress)
+            try:
+                shrunk = shrink(
+                    trace.machine, bench, trace.program, seconds=seconds, progress=progress
+                )
+            except NotFailing:
+                why = not_failing(trace, bench, target)
+                screen.print(shown(f"{path} {why}: there is nothing to shrink"), markup=False)
+                return FOUND
             write_failure(
                 to,
                 trace.machine,
@@ -64,15 +69,13 @@ def shrink_file(
                 note=trace.header.note,
             )
             lines = body(trace.machine, bench, shrunk)
-    except NotFailing:
-        screen.print(f"{path} does not fail on {target}: there is nothing to shrink", markup=False)
-        return FOUND
-    except (UnknownTarget, CannotBuild, OSError) as error:
+    except (NoTarget, UnknownTarget, Unsuited, CannotBuild, OSError) as error:
         return misused("shrink", error)
     except KeyboardInterrupt:  # before there was anything to keep
         return INTERRUPTED
     _say(screen, lines, shrunk, len(trace.program.operations), time.monotonic() - began)
     screen.print(f"written to {to}, and as a program beside it (.py)", markup=False)
+    screen.print(f"replay it: {replay_command(to, target)}", markup=False)
     return INTERRUPTED if shrunk.interrupted else CLEAN
 
 

@@ -1,4 +1,4 @@
-"""The commands on files: replay, shrink, known failures, and request traces made up."""
+"""The commands on traces: replay, shrink, export, show, generate, and known failures."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def replay(
         str | None,
         typer.Argument(
             help="A registered name (see `kvref targets`), or module:factory.",
-            show_default="what the trace names, of requests kvgpu-radix",
+            show_default="the registered one that the trace names, of requests kvgpu-radix",
         ),
     ] = None,
     time_limit: Annotated[
@@ -180,7 +180,7 @@ def generate(
 def shrink(
     file: Annotated[Path, typer.Argument(help="A trace that fails.")],
     target: Annotated[
-        str | None, typer.Argument(help="Instead of the target that the trace names.")
+        str | None, typer.Argument(help="Instead of the registered target that the trace names.")
     ] = None,
     out: Annotated[
         Path | None,
@@ -234,11 +234,20 @@ def known_add(
     file: Annotated[Path, typer.Argument(help="The known failures; made if it is not there.")],
     trace: Annotated[Path, typer.Argument(help="A trace that fails.")],
     note: Annotated[str, typer.Option(help="What it is, and where it is being mended.")] = "",
+    target: Annotated[
+        str | None, typer.Option(help="Instead of the registered target that the trace names.")
+    ] = None,
     time_limit: TimeLimit = fuzz_command.TIME_LIMIT,
     isolate: Isolate = False,
 ) -> None:
-    """Shrink the trace and add it to the failures that `kvref fuzz --known` goes past."""
-    raise typer.Exit(known_command.add(file, trace, note, isolate=isolate, time_limit=time_limit))
+    """Shrink the trace and add it to the failures that `kvref fuzz --known` goes past.
+
+    Exit status: 0 it is in the file, 1 it does not fail, 2 a file or the target cannot be used,
+    130 interrupted.
+    """
+    raise typer.Exit(
+        known_command.add(file, trace, note, target=target, isolate=isolate, time_limit=time_limit)
+    )
 
 
 def known_list(
@@ -255,7 +264,7 @@ def show(
         typer.Option("-o", "--output", help="Where to.", show_default="FILE with .html"),
     ] = None,
     target: Annotated[
-        str | None, typer.Option(help="Instead of the target that the trace names.")
+        str | None, typer.Option(help="Instead of the registered target that the trace names.")
     ] = None,
     time_limit: TimeLimit = fuzz_command.TIME_LIMIT,
     isolate: Isolate = False,
