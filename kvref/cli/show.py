@@ -10,6 +10,7 @@ from rich.console import Console
 from kvref.cli.bench import Unsuited, bench_of
 from kvref.cli.exits import CLEAN, INTERRUPTED, UNTESTABLE, console, misused, shown
 from kvref.cli.step_view import StepView
+from kvref.files import over_input, replace
 from kvref.page.show import show
 from kvref.registry import UnknownTarget
 from kvref.steps import Step
@@ -17,7 +18,6 @@ from kvref.target import CannotBuild
 from kvref.traces.format import TraceError
 from kvref.traces.reader import read
 from kvref.traces.targets import NoTarget, target_of
-from kvref.traces.writer import replace
 
 __all__ = ["show_file"]
 
@@ -31,8 +31,9 @@ def show_file(
     except TraceError as error:
         return misused("show", error)
     to = output or path.with_suffix(".html")
-    if to.exists() and to.samefile(path):
-        return misused("show", f"{path} is the trace itself; give another file with -o")
+    over = over_input(to, path)
+    if over is not None:
+        return misused("show", f"{over} with -o")
     try:
         target = target_of(trace, path, target, ("kvref", "show", str(path), "--target"))
         with bench_of(trace, target, isolate=isolate, time_limit=time_limit) as bench:

@@ -14,6 +14,7 @@ from rich.text import Text
 from kvref.cli.bench import Unsuited, bench_of, not_failing
 from kvref.cli.exits import CLEAN, FOUND, INTERRUPTED, console, misused, shown
 from kvref.cli.findings import body
+from kvref.files import over_input
 from kvref.registry import UnknownTarget
 from kvref.shrink import NotFailing, Shrunk, shrink
 from kvref.target import CannotBuild
@@ -40,6 +41,11 @@ def shrink_file(
     except TraceError as error:
         return misused("shrink", error)
     to = out or path.with_name(f"{path.stem}-shrunk.jsonl")
+    if to.suffix == ".py":
+        return misused("shrink", f"{to} is where the program goes; -o names the trace beside it")
+    over = over_input(to, path) or over_input(to.with_suffix(".py"), path)
+    if over is not None:
+        return misused("shrink", f"{over} with -o")
     screen = console()
     began = time.monotonic()
     try:

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from kvref.files import replace
 from kvref.promises import Promises
 from kvref.requests.promises import RequestPromises
 from kvref.situations.registry import SITUATIONS, ruled_out
@@ -84,6 +85,10 @@ class Tally(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, tag_field=
     refused: Counts = {}
     laws: Annotated[dict[Name, LawTally], Meta(max_length=1000)] = {}
     situations: Annotated[dict[Name, SituationTally], Meta(max_length=1000)] = {}
+
+    def __post_init__(self) -> None:
+        if not self.operations and any(each.met for each in self.situations.values()):
+            raise ValueError("situations were met, and there were no operations")
 
     @property
     def machine(self) -> str:
@@ -191,9 +196,7 @@ def decode(data: bytes | str) -> list[Tally]:
 
 def write(path: Path, tallies: Sequence[Tally]) -> None:
     """Write them to a file, whole or not at all."""
-    unfinished = path.with_name(path.name + ".part")
-    unfinished.write_bytes(encode(tallies) + b"\n")
-    unfinished.replace(path)
+    replace(path, encode(tallies) + b"\n")
 
 
 def read(path: Path) -> list[Tally]:

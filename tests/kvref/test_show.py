@@ -73,7 +73,9 @@ class TestTheCommand:
 
     def test_the_trace_itself_is_not_written_over(self, kvref, tmp_path):
         before = write(tmp_path / "a.html").read_bytes()
-        assert "is the trace itself" in kvref("show", "a.html", status=2)
+        assert "a.html is the input itself; give another file with -o" in kvref(
+            "show", "a.html", status=2
+        )
         assert (tmp_path / "a.html").read_bytes() == before
 
     def test_a_page_that_cannot_be_written_leaves_the_former_one(
