@@ -5,10 +5,13 @@ from __future__ import annotations
 from rich.console import Console
 
 __all__ = [
-    "CLEAN", "FOUND", "INTERRUPTED", "MISUSED", "UNTESTABLE", "console", "misused", "shown",
+    "CLEAN", "FOUND", "INTERRUPTED", "MISUSED", "UNREAD", "UNTESTABLE", "console", "misused",
+    "shown",
 ]  # fmt: skip
 
 CLEAN, FOUND, MISUSED, INTERRUPTED = 0, 1, 2, 130
+UNREAD = 141
+"""Nobody read the output to its end: what a shell says of a program that SIGPIPE ended."""
 UNTESTABLE = 125
 """What `git bisect run` takes for "this revision cannot be tested, skip it"."""
 

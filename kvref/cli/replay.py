@@ -31,6 +31,7 @@ class Options:
         target: None for the one in the file, or the default.
         step, isolate, seconds: for a trace of operations.
         workload: for one of requests.
+        of_operations, of_requests: those that were given and are for the one kind alone.
     """
 
     target: str | None
@@ -38,12 +39,20 @@ class Options:
     isolate: bool
     seconds: float
     workload: Workload
+    of_operations: tuple[str, ...] = ()
+    of_requests: tuple[str, ...] = ()
 
 
 def replay(path: Path, options: Options) -> int:
     """Replay the file, of whatever kind it is; returns the exit status."""
     try:
-        if _is_trace(first_line(path)):
+        is_trace = _is_trace(first_line(path))
+        useless = options.of_requests if is_trace else options.of_operations
+        if useless:
+            kinds = ("requests", "operations") if is_trace else ("operations", "requests")
+            words = "{} is for a trace of {}, and {} is one of {}"
+            return misused("replay", words.format(useless[0], kinds[0], path, kinds[1]))
+        if is_trace:
             return _replay_trace(path, options)
         return replay_requests(path, options.target or _DEFAULT, options.workload)
     except TraceError as error:

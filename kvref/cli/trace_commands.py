@@ -15,7 +15,7 @@ from kvref.cli import replay as replay_command
 from kvref.cli import show as show_command
 from kvref.cli import shrink as shrink_command
 from kvref.cli import workload as workload_command
-from kvref.cli.options import Isolate, TimeLimit
+from kvref.cli.options import LONGEST_LIMIT, Isolate, TimeLimit, a_number, given
 from kvref.export.text import Style
 
 __all__ = ["register"]
@@ -45,6 +45,7 @@ _OF_REQUESTS = "A trace of requests, in Mooncake's format"
 
 
 def replay(
+    context: typer.Context,
     file: Annotated[Path, typer.Argument(help="A trace of operations, or one of requests.")],
     target: Annotated[
         str | None,
@@ -57,6 +58,8 @@ def replay(
         float | None,
         typer.Option(
             min=0.001,
+            max=LONGEST_LIMIT,
+            callback=a_number,
             help="Seconds for one operation; longer is a hang.",
             show_default=f"{fuzz_command.TIME_LIMIT:g}, of a trace of requests 60",
         ),
@@ -139,8 +142,9 @@ def replay(
 ) -> None:
     """Run a trace again: of operations, whether it still fails; of requests, as an engine would.
 
-    Operations: exit status 0 it agrees with the oracle, 1 it fails, 2 the file cannot be read, 125
-    the target cannot be imported or built, as `git bisect run` wants it.
+    Exit status: 0 it agrees with the oracle, 1 it fails (or could not be judged to its end, or no
+    request ran), 2 the file cannot be read, 125 the target cannot be used, as `git bisect run`
+    wants it.
 
     Requests arrive when the trace says, are computed in chunks, decoded in steps, published on
     the way, preempted where there is no room; one in a hundred is aborted. What a request finds
@@ -163,7 +167,13 @@ def replay(
         time_limit=time_limit or 60.0,
     )
     options = replay_command.Options(
-        target, step, isolate, time_limit or fuzz_command.TIME_LIMIT, workload
+        target,
+        step,
+        isolate,
+        time_limit or fuzz_command.TIME_LIMIT,
+        workload,
+        of_operations=given(context, _OF_OPERATIONS),
+        of_requests=given(context, _OF_REQUESTS),
     )
     raise typer.Exit(replay_command.replay(file, options))
 
