@@ -9,6 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from kvref.cli.exits import CLEAN, FOUND, misused
+from kvref.machine import unsuited
 from kvref.registry import UnknownTarget, find, find_requests
 from kvref.situations.registry import SITUATIONS
 from kvref.situations.replay import run
@@ -41,6 +42,11 @@ def _judge(console: Console, name: str, target: str) -> int:
     try:
         requests = SITUATIONS[name].machine == "requests"
         factory = find_requests(target) if requests else find(target)
+        why = unsuited(WITNESSES[name].configuration, factory.promises)
+        if why is not None:
+            words = f"{target}: not judged, its promises rule it out: the example has {why}"
+            console.print(words, markup=False)
+            return CLEAN
         judge, tally = run(WITNESSES[name], target, factory)
     except (UnknownTarget, CannotBuild) as error:
         return misused("situations", error)

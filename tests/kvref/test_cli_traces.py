@@ -141,6 +141,11 @@ class TestReplay:
         assert text.startswith("kvref replay: a.jsonl")
         assert words in text
 
+    def test_an_option_of_the_other_kind_is_not_passed_over(self, kvref, tmp_path):
+        path = put(tmp_path / "a.jsonl")
+        text = kvref("replay", str(path), FORGETS, "--page-size", "16", status=2)
+        assert "--page-size is for a trace of requests, and" in text
+
     def test_no_file(self, kvref):
         assert "No such file" in kvref("replay", "nowhere.jsonl", status=2)
 
@@ -232,6 +237,18 @@ class TestShrink:
         kvref("shrink", str(path), FORGETS, "-o", "b/c.jsonl", status=0)
         header = read(tmp_path / "b" / "c.jsonl").header
         assert (header.note, header.seed, header.run) == ("keep this", 3, 4)
+
+    def test_neither_trace_nor_program_takes_the_place_of_its_input(self, kvref, tmp_path):
+        path = put(tmp_path / "a.jsonl")
+        before = path.read_bytes()
+        (tmp_path / "b.py").write_bytes(before)
+        for file, out in (("a.jsonl", "a.jsonl"), ("a.jsonl", "./a.jsonl"), ("b.py", "b.jsonl")):
+            words = kvref("shrink", file, FORGETS, "-o", out, status=2)
+            assert "is the input itself; give another file with -o" in words
+        assert path.read_bytes() == (tmp_path / "b.py").read_bytes() == before
+        assert "is where the program goes" in kvref("shrink", "a.jsonl", "-o", "c.py", status=2)
+        assert "is the input itself" in kvref("export", "a.jsonl", "-o", "a.jsonl", status=2)
+        assert path.read_bytes() == before
 
     def test_with_too_little_time_the_best_so_far(self, kvref, long):
         assert "; not finished, the best so far" in kvref(
@@ -359,6 +376,25 @@ class TestFindings:
     def test_live_leaves_nothing_when_all_went_well(self, kvref, tmp_path):
         kvref("fuzz", WRONG + "right", "--live", "--ops", "300", "--seed", "1", status=0)
         assert list((tmp_path / "kvref-failures").iterdir()) == []
+
+    def test_live_without_a_place_for_its_file_runs_nothing(self, kvref, tmp_path):
+        (tmp_path / "file").touch()
+        arguments = ("fuzz", WRONG + "right", "--live", "--ops", "300", "--seed", "1")
+        text = kvref(*arguments, "--out", "file/x", status=2)
+        assert "kvref fuzz: --live: [Errno " in text
+        assert "operations in" not in text
+
+    def test_live_on_a_full_disk_ends_the_campaign(self, kvref, monkeypatch):
+        count = iter(range(10**6))
+
+        def full(self, line):
+            if next(count) > 500:
+                raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr("kvref.traces.writer.TraceWriter._write", full)
+        arguments = ("fuzz", WRONG + "right", "--live", "--ops", "3000", "--seed", "1")
+        text = kvref(*arguments, status=2)
+        assert "-live.jsonl cannot be written: [Errno 28] No space left on device" in text
 
     def test_live_leaves_the_trace_if_the_target_takes_kvref_with_it(self, tmp_path):
         done = subprocess.run(
