@@ -16,7 +16,12 @@ from kvref.situations.page import page
 from kvref.situations.tally import Tally, TallyError, read
 from kvref.situations.view import Changes, View, view
 
-__all__ = ["report", "say_in_short"]
+__all__ = ["id_width", "report", "say_in_short"]
+
+_NUMBER = 9
+"""The width of a column of counts: millions, and the space beside it."""
+_WORDS = 20
+"""In less than that a sentence is not read."""
 
 _STYLES = {
     "met": "green", "counted": "green", "missed": "bold red", "vacuous": "red",
@@ -55,6 +60,14 @@ def report(
     return FOUND if require and (not views or any(each.missed for each in views)) else CLEAN
 
 
+def id_width(longest: int, width: int) -> int:
+    """Of the column of names: a name is read and typed again, so it is cut nowhere.
+
+    On a terminal that is too narrow for it, it goes on in the next line.
+    """
+    return min(longest, max(1, width // 2))
+
+
 def say_in_short(console: Console, tally: Tally, title: str = "") -> list[str]:
     """A few lines for the verdict of a campaign; returns what was required and never met."""
     found = view(tally)
@@ -81,8 +94,8 @@ def _show(console: Console, found: View) -> None:
     )
     console.print(f"{tally.runs:,} runs, {tally.operations:,} operations", markup=False)
     console.print(found.headline, markup=False)
-    console.print(_laws(found))
-    console.print(_situations(found))
+    console.print(_laws(found, console.width))
+    console.print(_situations(found, console.width))
     if found.unknown:
         console.print(f"not known to this version: {', '.join(found.unknown)}", markup=False)
     if found.changes is not None:
@@ -93,24 +106,36 @@ def _show(console: Console, found: View) -> None:
         console.print("[green]every situation that has to be met was met[/green]")
 
 
-def _laws(found: View) -> Table:
-    table = _table("law", "judged", "at stake", "", numbers=(1, 2))
+def _laws(found: View, width: int) -> Table:
+    longest = max((len(row.id) for row in found.laws), default=0)
+    wide = width >= longest + 2 * _NUMBER + _WORDS
+    table = _table(
+        longest, width, "law", "judged", "at stake", *([""] if wide else []), numbers=(1, 2)
+    )
     for row in found.laws:
         words = row.why or (f"counts when {row.counts_when}" if row.counts_when else "")
         style = _STYLES[row.status]
         table.add_row(
             f"[{style}]{escape(row.id)}[/{style}]",
-            f"{row.tally.judged:,}", f"{row.tally.counted:,}", f"[dim]{escape(words)}[/dim]",
+            f"{row.tally.judged:,}", f"{row.tally.counted:,}",
+            *([f"[dim]{escape(words)}[/dim]"] if wide else []),
         )  # fmt: skip
     return table
 
 
-def _situations(found: View) -> Table:
+def _situations(found: View, width: int) -> Table:
+    longest = max((len(row.id) for row in found.situations), default=0)
     kinds = found.kinds
+    # Beside the names, what was met and by whom first; the page has them all.
+    if longest + 2 * _NUMBER + sum(max(len(kind) + 1, _NUMBER) for kind in kinds) > width:
+        kinds = []
     table = _table(
-        "situation", "met", "first by", *map(escape, kinds),
+        longest, width, "situation", "met", "first by", *map(escape, kinds),
         numbers=(1, *range(3, 3 + len(kinds))),
     )  # fmt: skip
+    if not kinds:
+        table.caption = "how often by each kind of operation: on a wider terminal, or with --html"
+        table.caption_justify = "left"
     group = ""
     for row in found.situations:
         if row.group != group:
@@ -127,10 +152,11 @@ def _situations(found: View) -> Table:
     return table
 
 
-def _table(*columns: str, numbers: tuple[int, ...]) -> Table:
+def _table(longest: int, width: int, *columns: str, numbers: tuple[int, ...]) -> Table:
     table = Table(box=None, header_style="bold", pad_edge=False)
     for place, column in enumerate(columns):
-        table.add_column(column, justify="right" if place in numbers else "left")
+        table.add_column(column, justify="right" if place in numbers else "left", overflow="fold")
+    table.columns[0].min_width = id_width(longest, width)
     return table
 
 

@@ -263,6 +263,21 @@ class TestReport:
         assert "\x1b" not in text
         assert "\\x1b[2J" in text
 
+    @pytest.mark.parametrize("columns", ["40", "80", "200"])
+    def test_no_name_is_cut_however_narrow_the_terminal(
+        self, kvref, manager, requests, tmp_path, monkeypatch, columns
+    ):
+        write(tmp_path / "a.json", [manager, requests])
+        monkeypatch.setenv("COLUMNS", columns)
+        for command in (("report", "a.json"), ("situations",), ("targets",)):
+            text = kvref(*command, status=0)
+            assert "\u2026" not in text
+            assert max(map(len, text.splitlines())) <= int(columns)
+            if columns != "40" and command != ("targets",):
+                assert all(situation in text.split() for situation in SITUATIONS)
+        text = " ".join(kvref("report", "a.json", status=0).split())
+        assert ("on a wider terminal, or with --html" in text) == (columns != "200")
+
     def test_nothing_is_missed_where_it_is_ruled_out(self, kvref, of_naive, tmp_path):
         write(tmp_path / "a.json", [of_naive])
         text = kvref("report", "a.json", "--require", status=0)
