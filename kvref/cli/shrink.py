@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from rich.console import Console
-from rich.live import Live
-from rich.text import Text
 
 from kvref.cli.bench import Unsuited, bench_of, not_failing
 from kvref.cli.exits import CLEAN, FOUND, INTERRUPTED, console, misused, shown
 from kvref.cli.findings import body
+from kvref.cli.progress import Progress
 from kvref.files import over_input
 from kvref.registry import UnknownTarget
 from kvref.shrink import NotFailing, Shrunk, shrink
@@ -52,11 +49,19 @@ def shrink_file(
         target = target_of(trace, path, target, ("kvref", "shrink", str(path)))
         with (
             bench_of(trace, target, isolate=isolate, time_limit=time_limit) as bench,
-            _progress(screen) as progress,
+            Progress(screen) as progress,
         ):
             try:
                 shrunk = shrink(
-                    trace.machine, bench, trace.program, seconds=seconds, progress=progress
+                    trace.machine,
+                    bench,
+                    trace.program,
+                    seconds=seconds,
+                    progress=lambda left, tries: progress.show(
+                        lambda elapsed: (
+                            f"{elapsed:5.0f} s  {left:,} operations left, {tries:,} tries"
+                        )
+                    ),
                 )
             except NotFailing:
                 why = not_failing(trace, bench, target)
@@ -94,27 +99,3 @@ def _say(screen: Console, lines: list[str], shrunk: Shrunk, was: int, seconds: f
     for line in lines:
         screen.print(f"    {line}", markup=False)
     screen.print(str(shrunk.divergence), markup=False)
-
-
-@contextmanager
-def _progress(screen: Console) -> Iterator[Callable[[int, int], None]]:
-    """On a terminal a line that is rewritten; anywhere else a line every ten seconds."""
-    began = time.monotonic()
-    due = began + 10.0
-
-    def line(operations: int, tries: int) -> str:
-        passed = time.monotonic() - began
-        return f"{passed:5.0f} s  {operations:,} operations left, {tries:,} tries"
-
-    if screen.is_terminal:
-        with Live(console=screen, refresh_per_second=4, transient=True) as live:
-            yield lambda operations, tries: live.update(Text(line(operations, tries)))
-        return
-
-    def put(operations: int, tries: int) -> None:
-        nonlocal due
-        if time.monotonic() >= due:
-            due = time.monotonic() + 10.0
-            screen.print(line(operations, tries))
-
-    yield put

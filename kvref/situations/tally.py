@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Iterable, Sequence
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
 
+from kvref import revision
 from kvref.files import replace
 from kvref.promises import Promises
 from kvref.requests.promises import RequestPromises
@@ -127,11 +126,7 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
 
 def versions() -> dict[str, list[str]]:
     """Of this process."""
-    try:
-        own = version("kvref")
-    except PackageNotFoundError:  # a source tree
-        own = "unknown"
-    return {"kvref": [own], "python": [platform.python_version()]}
+    return {name: [each] for name, each in revision.versions().items()}
 
 
 def missed(tally: Tally) -> list[str]:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from kvref.campaign import Totals, campaign, start_locally
 from kvref.cli import findings as findings_module
 from kvref.cli import fuzz as fuzz_command
+from kvref.cli import progress
 from kvref.configuration import Configuration
 from kvref.divergence import DivergenceKind
 from kvref.machine import Program
@@ -294,23 +297,11 @@ class TestShrink:
         nameless = put(tmp_path / "n.jsonl", named=None)
         assert "names no target" in kvref("shrink", str(nameless), status=2)
 
-    def test_progress_on_a_terminal_and_elsewhere(self, monkeypatch, capsys):
-        from kvref.cli import shrink as shrink_command
-        from kvref.cli.exits import console
-
-        now = iter([0.0, 5.0, 11.0, 11.0, 12.0, 12.5])
-        monkeypatch.setattr("time.monotonic", lambda: next(now))
-        with shrink_command._progress(console()) as put_line:
-            put_line(9, 1)
-            put_line(8, 2)
-            put_line(7, 3)
-        monkeypatch.undo()
-        assert capsys.readouterr().out == "   12 s  8 operations left, 2 tries\n"
-        from rich.console import Console
-
-        with shrink_command._progress(Console(force_terminal=True)) as put_line:
-            put_line(9, 1)
-        assert "9 operations left, 1 tries" in capsys.readouterr().out
+    def test_how_far_it_is_is_said(self, kvref, long, monkeypatch):
+        times = itertools.count(0.0, 11.0)
+        monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: next(times)))
+        text = kvref("shrink", str(long), FORGETS, status=0)
+        assert re.match(r" +11 s  \d+ operations left, 1 tries\n", text)
 
 
 class TestFindings:
@@ -329,6 +320,8 @@ class TestFindings:
         text = kvref("fuzz", FORGETS, "--seed", "3", "--no-shrink", status=1)
         assert "the program ends (" in text
         assert "shrunk" not in text
+        command = re.search(r"replay it: kvref (replay .*)\n", text).group(1)
+        assert "it still fails as recorded" in kvref(*command.split(), status=1)
         assert not list((tmp_path / "kvref-failures").glob("*-shrunk*"))
 
     def test_not_finished_in_time(self, kvref, monkeypatch):
