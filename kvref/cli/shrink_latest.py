@@ -7,11 +7,12 @@ from pathlib import Path
 from rich.console import Console
 
 from kvref.cli.findings import body
-from kvref.cli.shrink import progress
+from kvref.cli.progress import Progress
 from kvref.requests.machine import REQUESTS, RequestBench
 from kvref.requests.target import RequestTargetFactory
 from kvref.shrink import NotFailing, shrink
 from kvref.traces.failures import write_failure
+from kvref.traces.targets import replay_command
 from kvref.traces.writer import safe_name
 from kvref.workload.replay import Replay
 
@@ -35,8 +36,8 @@ def keep_short(
     which = f"all {count:,}" if latest.whole else f"the last {count:,}"
     screen.print(f"  shrinking {which} operations; Ctrl-C keeps the shortest so far", markup=False)
     try:
-        with progress(screen) as tell:
-            shrunk = shrink(REQUESTS, bench, program, seconds=SECONDS, progress=tell)
+        with Progress(screen) as progress:
+            shrunk = shrink(REQUESTS, bench, program, seconds=SECONDS, progress=progress.tries)
     except NotFailing:
         screen.print("  by themselves they do not show it: it takes what was cached before them")
         return
@@ -58,3 +59,4 @@ def keep_short(
         screen.print(f"  NOT written: {error}", markup=False)
         return
     screen.print(f"  written to {path}, and as a program beside it (.py)", markup=False)
+    screen.print(f"  replay it: {replay_command(path, target)}", markup=False)

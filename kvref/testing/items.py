@@ -11,12 +11,13 @@ import pytest
 
 from kvref.machine import Program, unsuited
 from kvref.registry import UnknownTarget
-from kvref.replaying import replay_trace
+from kvref.replaying import early_end, replay_trace
 from kvref.target import CannotBuild
 from kvref.testing.explaining import explained, known
 from kvref.testing.found import Found
 from kvref.traces.format import TraceError
 from kvref.traces.reader import read
+from kvref.traces.targets import NoTarget, target_of
 
 __all__ = ["FAILURES", "TraceFile", "check_trace"]
 
@@ -29,20 +30,27 @@ _SECONDS = 10.0
 def check_trace(path: Path, target: str | None = None) -> None:
     """Replay it on `target`, or the one that it names; Found if that differs from the oracle.
 
+    Found too where the run ends early, since its caller breaks the contract there.
+
     Skips where the target cannot be built as the trace wants it, and is an xfail where the
-    failure is known. TraceError, UnknownTarget, CannotBuild as the reader and the target have it.
+    failure is known. TraceError, NoTarget, UnknownTarget, CannotBuild as the reader and the target
+    have it: a target that is not registered is not imported because a file names it.
     """
     trace = read(path)
-    name = target or trace.header.target
-    if name is None:
-        raise TraceError(path, 1, "names no target; --kv-target can")
+    name = target_of(
+        trace, path, target, ("pytest", "--kv-traces", str(path.parent), "--kv-target")
+    )
     look_every = trace.header.look_every
     with trace.machine.bench(name, seconds=_SECONDS, isolate=False, look_every=look_every) as bench:
         why = unsuited(trace.program.configuration, bench.promises)
         if why is not None:
             pytest.skip(f"{name} cannot be built so: {why}")
-        divergence = replay_trace(trace, bench).divergence
+        replayed = replay_trace(trace, bench)
+        divergence = replayed.divergence
         if divergence is None:
+            early = early_end(trace, replayed)
+            if early is not None:
+                raise Found(f"{path.name} on {name}: {early}")
             return
         program = Program(trace.program.operations, trace.program.configuration)
         entry = known(trace.machine, bench, program)
@@ -72,7 +80,7 @@ class TraceItem(pytest.Item):
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """What is wrong with the file or the target, without the frames of the reader."""
-        if isinstance(excinfo.value, Found | TraceError | UnknownTarget | CannotBuild):
+        if isinstance(excinfo.value, Found | TraceError | NoTarget | UnknownTarget | CannotBuild):
             return excinfo.getrepr(style="value")
         return super().repr_failure(excinfo)
 

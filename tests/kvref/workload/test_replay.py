@@ -114,7 +114,7 @@ def test_the_verdict_says_what_was_verified_and_how_often(kvref):
     [
         (b"", ""),
         (b"\x00\xff\x80" * 50, "line 1: "),
-        (b'{"timestamp": 0, "input_le', "line 1: cut off"),
+        (b'{"timestamp": 0, "input_le', "the file ends within this line"),
         (
             b'{"timestamp": 0, "input_length": 600, "output_length": 1, "hash_ids": [1]}\n',
             "2 blocks",
@@ -133,13 +133,31 @@ def test_bad_input_ends_with_file_line_and_reason(kvref, tmp_path, content, reas
 def test_what_cannot_be_replayed_is_said(kvref, tmp_path):
     assert "No such file" in kvref("replay", tmp_path / "none.jsonl", status=2)
     assert "directory" in kvref("replay", tmp_path, status=2)
-    assert "no target named" in kvref("replay", SMALL, "kvgpu-radixx", status=2)
+    assert "no target named" in kvref("replay", SMALL, "kvgpu-radixx", status=125)
+    assert "cannot be imported" in kvref("replay", SMALL, "no.module:x", status=125)
+    fifo = ("tests.kvref.wrong_targets:lru_only", "--policy", "fifo")
+    assert "cannot be built so: policy fifo" in kvref("replay", SMALL, *fifo, status=125)
+    for option in ("--step", "--isolate"):
+        text = kvref("replay", SMALL, option, status=2)
+        assert f"{option} is for a trace of operations, and {SMALL} is one of requests" in text
     assert "less than one page" in kvref(
         "replay", SMALL, "--pool-tokens", 3, "--page-size", 4, status=2
     )
     assert "too small to name" in kvref(
         "replay", SMALL, "--dim", 1, "--dtype", "float8_e5m2", status=2
     )
+
+
+def test_where_no_request_ran_nothing_is_clean(kvref):
+    text = kvref("replay", SMALL, "--requests", 5, "--pool-tokens", 16, status=1)
+    assert "too little to say: no request ran, each is longer than the pool" in text
+    assert "clean" not in text
+
+
+def test_one_request_without_a_last_newline_is_a_whole_trace(kvref, tmp_path):
+    path = tmp_path / "one.jsonl"
+    path.write_bytes(SMALL.read_bytes().splitlines()[0])
+    assert "1 of 1 requests" in kvref("replay", path, status=0)
 
 
 def test_a_trace_is_made_up_and_replayed(kvref, tmp_path):
