@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kvref.machine import Program, unsuited
+from kvref.machine import Bench, Program, unsuited
 from kvref.registry import UnknownTarget
 from kvref.replaying import replay_trace
 from kvref.target import CannotBuild
 from kvref.testing.explaining import explained, known
 from kvref.testing.found import Found
-from kvref.traces.format import TraceError
+from kvref.traces.format import Trace, TraceError
 from kvref.traces.reader import read
 
 __all__ = ["FAILURES", "TraceFile", "check_trace"]
@@ -26,21 +27,22 @@ FAILURES = Path("kvref-failures")
 _SECONDS = 10.0
 
 
-def check_trace(path: Path, target: str | None = None) -> None:
+def check_trace(
+    path: Path, target: str | None = None, bench_of: Callable[[Trace], Bench] | None = None
+) -> None:
     """Replay it on `target`, or the one that it names; Found if that differs from the oracle.
+
+    `bench_of` gives what it runs on where that is at hand already, by a name or without one.
 
     Skips where the target cannot be built as the trace wants it, and is an xfail where the
     failure is known. TraceError, UnknownTarget, CannotBuild as the reader and the target have it.
     """
     trace = read(path)
-    name = target or trace.header.target
-    if name is None:
-        raise TraceError(path, 1, "names no target; --kv-target can")
-    look_every = trace.header.look_every
-    with trace.machine.bench(name, seconds=_SECONDS, isolate=False, look_every=look_every) as bench:
+    name = target if bench_of else target or trace.header.target
+    with _bench(path, trace, name) if bench_of is None else nullcontext(bench_of(trace)) as bench:
         why = unsuited(trace.program.configuration, bench.promises)
         if why is not None:
-            pytest.skip(f"{name} cannot be built so: {why}")
+            pytest.skip(f"{name or 'the target'} cannot be built so: {why}")
         divergence = replay_trace(trace, bench).divergence
         if divergence is None:
             return
@@ -52,6 +54,13 @@ def check_trace(path: Path, target: str | None = None) -> None:
             trace.machine, bench, program, divergence,
             target=name, folder=FAILURES, note=f"found by a replay of {path.name}",
         )  # fmt: skip
+
+
+def _bench(path: Path, trace: Trace, name: str | None) -> AbstractContextManager[Bench]:
+    if name is None:
+        raise TraceError(path, 1, "names no target; --kv-target can")
+    look_every = trace.header.look_every
+    return trace.machine.bench(name, seconds=_SECONDS, isolate=False, look_every=look_every)
 
 
 class TraceFile(pytest.File):
