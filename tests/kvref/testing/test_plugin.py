@@ -8,6 +8,7 @@ from itertools import islice
 import msgspec
 import pytest
 
+from kvref import pytest_plugin
 from kvref.campaign import Totals, campaign, start_locally
 from kvref.known import add, fingerprint
 from kvref.machine import Program
@@ -15,6 +16,7 @@ from kvref.manager_machine import MANAGER, ManagerBench
 from kvref.shrink import shrink
 from kvref.situations.tally import read
 from kvref.target import TargetFactory
+from kvstrategies import profiles
 from tests.kvref.testing.conftest import ROOT
 from tests.kvref.wrong_targets import ForgetsRecency
 
@@ -247,12 +249,51 @@ class TestTheFixture:
         ("arguments", "words"),
         [
             ([], "name one with --kv-target"),
-            (["--kv-target", "nobody"], "no target named 'nobody'"),
+            (["--kv-target", "nobody:there"], "target 'nobody:there' cannot be imported"),
         ],
     )
     def test_without_a_target_the_test_says_what_to_do(self, session, pytester, arguments, words):
         pytester.makepyfile("def test_it(kv_target): pass")
         assert words in session(*arguments, status=1)
+
+    def test_the_marker_takes_one_name_by_its_place_or_as_name_and_says_so(self, session, pytester):
+        right = "tests.kvref.wrong_targets:right"
+        pytester.makepyfile(
+            "import pytest\n"
+            f"@pytest.mark.kv_target(name={right!r})\ndef test_it(kv_target): pass\n"
+            "@pytest.mark.kv_target\ndef test_bare(kv_target): pass\n"
+            "@pytest.mark.kv_target()\ndef test_empty(kv_target): pass\n"
+            f"@pytest.mark.kv_target(target={right!r})\ndef test_other(kv_target): pass\n"
+            "@pytest.mark.kv_target(7)\ndef test_number(kv_target): pass\n"
+            f"@pytest.mark.kv_target({right!r}, name='x')\ndef test_two(kv_target): pass\n"
+        )
+        said = session(status=1)
+        assert "1 passed, 5 errors" in said
+        assert said.count("\nkv_target: the marker takes one name") == 5
+        assert "IndexError" not in said
+
+
+class TestWhatIsWrongWithAnOption:
+    @pytest.mark.parametrize(
+        ("arguments", "words"),
+        [
+            (["--kv-target", "nobody"], "--kv-target: no target named 'nobody'"),
+            (["--kv-target", "nobody:"], "--kv-target: no target named 'nobody:'"),
+            (["--kv-worker-mib", "abc"], "--kv-worker-mib: 'abc' is no number of MiB"),
+            (["-n", "auto", "--kv-worker-mib", "0"], "--kv-worker-mib: '0' is no number of MiB"),
+        ],
+    )
+    def test_is_said_at_the_start_though_no_test_needs_it(
+        self, session, pytester, arguments, words
+    ):
+        pytester.makepyfile("def test_it(): pass")
+        said = session(*arguments, status=4)
+        assert words in said
+        assert "Traceback" not in said
+
+    def test_a_target_of_that_form_is_not_imported_at_the_start(self, session, pytester):
+        pytester.makepyfile(nobody="raise SystemExit", test_it="def test_it(): pass")
+        session("--kv-target", "nobody:factory")
 
 
 class TestTheProfile:
@@ -265,8 +306,14 @@ class TestTheProfile:
         session("-n", "1", "--kv-profile", "nightly")
 
     def test_one_that_there_is_not_is_an_error(self, session, pytester):
+        pytester.makeconftest("from kvstrategies import profiles\nprofiles.load()\n")
         pytester.makepyfile("def test_it(): pass")
-        assert "there are kv-dev, kv-ci" in session("--kv-profile", "fast", status=4)
+        said = session("--kv-profile", "fast", status=4)
+        assert "--kv-profile: no profile 'fast'; there are dev, ci, nightly" in said
+        assert "Traceback" not in said
+
+    def test_the_plugin_knows_those_of_kvstrategies(self):
+        assert [f"kv-{name}" for name in pytest_plugin._PROFILES] == list(profiles.PROFILES)
 
 
 class TestAFailure:
