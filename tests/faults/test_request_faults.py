@@ -31,9 +31,9 @@ EARLY = {
     "publish-drops-the-namespace": 8,
     "publishes-what-is-not-stored": 5,
     "refused-begin-has-split": 2,
-    "refused-extend-has-evicted": 15,
+    "refused-extend-has-evicted": 8,
     "refused-extend-loses-pages": 25,
-    "rejected-later-keeps-the-lock": 15,
+    "rejected-later-keeps-the-lock": 2,
 }
 """A seed that finds a rare one within a few examples, to save its test the way there. It takes the
 place of a shard, so no more is tried than the suite would: once a generator or Hypothesis changes,
