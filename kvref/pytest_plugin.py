@@ -31,6 +31,8 @@ _OPTIONS = {
     "known": ("FILE", "go past the failures that this file knows (see kvref known)"),
     "worker-mib": ("N", "of a GPU's memory, for a worker of -n auto: no more workers than fit"),
 }
+_PROFILES = ("dev", "ci", "nightly")
+"""Those of `kvstrategies.profiles`, which would import Hypothesis; a test compares."""
 
 
 @dataclass
@@ -87,6 +89,9 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     """The profile goes into the environment, where a conftest's `profiles.load()` finds it."""
     profile = early_config.known_args_namespace.kv_profile or early_config.getini("kv_profile")
     if profile:
+        if profile.removeprefix("kv-") not in _PROFILES:  # before it is a traceback of that load
+            there_are = ", ".join(_PROFILES)
+            raise pytest.UsageError(f"--kv-profile: no profile {profile!r}; there are {there_are}")
         os.environ["KV_PROFILE"] = profile
 
 
@@ -99,10 +104,12 @@ def pytest_configure(config: pytest.Config) -> None:
     if profile := _setting(config, "profile"):
         from kvstrategies import profiles
 
-        try:
-            profiles.ensure(profile)
-        except ValueError as error:
-            raise pytest.UsageError(f"--kv-profile: {error}") from None
+        profiles.ensure(profile)
+    _worker_mib(config)
+    if target := _setting(config, "target"):
+        from kvref.testing.options import check_target
+
+        check_target(target)
     if folder := _path(config, "traces"):
         traces = sorted(path.resolve() for path in folder.glob("**/*.jsonl"))
         if not traces:
@@ -112,14 +119,9 @@ def pytest_configure(config: pytest.Config) -> None:
     if (report := _path(config, "report")) and report.suffix == ".html":
         raise pytest.UsageError(f"--kv-report: {report} is where the page would go; name the JSON")
     if known := _path(config, "known"):
-        from kvref.known import KnownFailures, load
-        from kvref.testing.explaining import use_known
-        from kvref.traces.format import TraceError
+        from kvref.testing.options import load_known
 
-        try:
-            use_known(KnownFailures(load(known)))
-        except TraceError as error:
-            raise pytest.UsageError(f"--kv-known: {error}") from None
+        load_known(known)
     if any(_setting(config, name) for name in ("target", "traces", "report", "known")):
         _collect(state)
 
@@ -156,7 +158,7 @@ def kv_target(
     from kvref.registry import UnknownTarget, find
 
     marker = request.node.get_closest_marker("kv_target")
-    name = str(marker.args[0]) if marker else _setting(request.config, "target")
+    name = _named(marker) if marker else _setting(request.config, "target")
     if not name:
         pytest.fail("kv_target: name one with --kv-target, or the marker kv_target", pytrace=False)
     if name not in _kv_targets:
@@ -165,6 +167,14 @@ def kv_target(
         except UnknownTarget as error:
             pytest.fail(f"kv_target: {error}", pytrace=False)
     return _kv_targets[name]
+
+
+def _named(marker: pytest.Mark) -> str:
+    """The one argument of the marker, by its place or as `name`."""
+    given = marker.args or (marker.kwargs.get("name"),)
+    if len(marker.args) + len(marker.kwargs) != 1 or not isinstance(given[0], str):
+        pytest.fail('kv_target: the marker takes one name, kv_target("NAME")', pytrace=False)
+    return given[0]
 
 
 # ------------------------------------------------------------------------------------ the run
@@ -238,15 +248,20 @@ def pytest_testnodedown(node: Any, error: object) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
     """As many workers as fit on the devices, where the session says what one takes."""
-    needed = _setting(config, "worker-mib")
-    if not needed or os.environ.get("PYTEST_XDIST_AUTO_NUM_WORKERS"):
+    needed = _worker_mib(config)
+    if needed is None or os.environ.get("PYTEST_XDIST_AUTO_NUM_WORKERS"):
         return None
     from kvref.testing.workers import fitting, free_memory, usable_cores
 
-    if not needed.isdecimal() or int(needed) < 1:
-        raise pytest.UsageError(f"--kv-worker-mib: {needed!r} is no number of MiB")
     free = free_memory()
-    return fitting(usable_cores(), free, int(needed)) if free else None
+    return fitting(usable_cores(), free, needed) if free else None
+
+
+def _worker_mib(config: pytest.Config) -> int | None:
+    needed = _setting(config, "worker-mib")
+    if needed and not (needed.isdecimal() and int(needed) > 0):
+        raise pytest.UsageError(f"--kv-worker-mib: {needed!r} is no number of MiB")
+    return int(needed) if needed else None
 
 
 # ------------------------------------------------------------------------------------ the end

@@ -12,7 +12,7 @@ from kvref.requests.life import life
 from kvref.requests.target import RequestTargetFactory
 from kvref.target import TargetFactory
 
-__all__ = ["GROUP", "UnknownTarget", "find", "find_requests", "load", "registered"]
+__all__ = ["GROUP", "UnknownTarget", "find", "find_requests", "load", "place", "registered"]
 
 GROUP = "kvref.targets"
 """The entry point group: `name = "module:factory"`."""
@@ -43,6 +43,22 @@ def find_requests(target: str) -> RequestTargetFactory:
     return factory.requests or life(factory)
 
 
+def place(target: str) -> str:
+    """Where it is to be, as `module:factory`, without a look there.
+
+    UnknownTarget if it is neither registered nor of that form.
+    """
+    known = registered()
+    if target in known:
+        return known[target].value
+    module, _, attribute = target.partition(":")
+    if module and attribute:
+        return target
+    near = difflib.get_close_matches(target, known, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(known) or 'none'}"
+    raise UnknownTarget(f"no target named {target!r} ({hint}); or give module:factory")
+
+
 def load(target: str) -> TargetFactory | RequestTargetFactory:
     """What `target` names: a registered name, or `module:factory`.
 
@@ -50,15 +66,7 @@ def load(target: str) -> TargetFactory | RequestTargetFactory:
     a Target, which then promises the whole contract. The current directory is searched too.
     """
     entry = registered().get(target)
-    if entry is not None:
-        module, _, attribute = entry.value.partition(":")
-    elif ":" in target:
-        module, _, attribute = target.partition(":")
-    else:
-        known = list(registered())
-        near = difflib.get_close_matches(target, known, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(known) or 'none'}"
-        raise UnknownTarget(f"no target named {target!r} ({hint}); or give module:factory")
+    module, _, attribute = place(target).partition(":")
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:

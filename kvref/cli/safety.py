@@ -18,7 +18,7 @@ __all__ = ["Group", "checked_output"]
 _ClickException: Any = next(
     base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException"
 )
-"""Of the click that typer uses, which is its own since 0.26."""
+"""Of the click that typer uses, which in some versions is a copy of its own."""
 
 
 class Group(TyperGroup):

@@ -47,7 +47,9 @@ function draw(focus) {
   drawOrder(byName("order"), byName("order-how"), view, data);
   drawPool(byName("pool"), byName("pool-how"), view, data);
   byName("sizes").textContent = `evictable ${step.evictable}, protected ${step.protected} slots`;
-  byName("where").textContent = `operation ${step.index} of ${data.operations - 1}`;
+  // Operations are numbered from 0 everywhere, so "143 of 144" would be taken for the one before.
+  const last = step.index === data.operations - 1;
+  byName("where").textContent = `operation ${step.index}, the ${last ? "last" : ordinal(step.index + 1)} of ${data.operations.toLocaleString("en")}`;
   byName("slider").value = at;
   byName("first").disabled = byName("back").disabled = at === 0;
   byName("last").disabled = byName("on").disabled = at === steps.length - 1;

@@ -94,9 +94,10 @@ def verdict(
         )
     operations = len(trace.program.operations)
     if divergence is None and ran < operations:
+        left = f"{operations - ran:,} of {operations:,}"
         sentences.append(
-            f"The run ended before operation {ran} of {operations:,}, which breaks the contract "
-            "itself: nothing can be said about the target there."
+            f"The run ended before operation {ran}, with {left} left: "
+            "that one breaks the contract itself, and nothing can be said about the target there."
         )
     if divergence is None:
         return Verdict(None, "No difference from the oracle", tuple(sentences))

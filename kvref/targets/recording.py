@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import threading
 import weakref
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -99,7 +101,7 @@ class RecordingManager:
             try:
                 result = self._manager.match_prefix(input_ids, **keywords)
             except BaseException as error:
-                self._raised(error, match_operation(tokens, keywords), tokens)
+                self._raised(error, lambda: match_operation(tokens, keywords), tokens)
                 raise
             try:
                 handle, indices = result
@@ -125,15 +127,16 @@ class RecordingManager:
             try:
                 already = self._manager.insert_prefix(input_ids, indices, **keywords)
             except BaseException as error:
-                operation = insert_operation(tokens, slots, keywords)
                 # On a device it may have been refused for what it was and not for what it said.
                 plain = slots is not None and indices.dtype == torch.int32 and indices.is_cpu
                 if not plain and isinstance(error, TypeError | ValueError):
-                    operation = None
-                self._raised(error, operation, tokens, slots)
+                    self._raised(error, lambda: None)
+                else:
+                    made = partial(insert_operation, tokens, slots, keywords)
+                    self._raised(error, made, tokens, slots)
                 raise
-            operation = insert_operation(tokens, slots, keywords)
-            self._returned(operation, already, tokens, slots)
+            made = partial(insert_operation, tokens, slots, keywords)
+            self._returned(made, already, tokens, slots)
         return already
 
     def lock_handle(self, handle: Any, unlock: bool = False) -> Any:
@@ -142,13 +145,10 @@ class RecordingManager:
             try:
                 result = self._manager.lock_handle(handle, unlock=unlock)
             except BaseException as error:
-                reference = self._reference(handle, error)
-                self._raised(error, self._lock_operation(reference, unlock))
+                self._raised(error, partial(self._lock_operation, handle, unlock, error))
                 raise
-            reference = self._reference(handle)
-            if reference is not None or getattr(handle, "cached_len", None) != 0:
-                self._returned(self._lock_operation(reference, unlock), None)
-            # Else it is the empty handle, from before the trace began: that does nothing.
+            if not self._is_old_and_empty(handle):  # that does nothing
+                self._returned(partial(self._lock_operation, handle, unlock), None)
         return result
 
     def evict(self, size: int) -> Any:
@@ -157,9 +157,9 @@ class RecordingManager:
             try:
                 indices = self._manager.evict(size)
             except BaseException as error:
-                self._raised(error, evict_operation(size))
+                self._raised(error, partial(evict_operation, size))
                 raise
-            self._returned(evict_operation(size), indices)
+            self._returned(partial(evict_operation, size), indices)
         return indices
 
     def reset(self) -> Any:
@@ -168,10 +168,10 @@ class RecordingManager:
             try:
                 indices = self._manager.reset()
             except BaseException as error:
-                self._raised(error, Reset())
+                self._raised(error, Reset)
                 raise
             if self._log.recording:
-                self._returned(Reset(), indices)
+                self._returned(Reset, indices)
             self._begin_if_empty()
         return indices
 
@@ -225,20 +225,24 @@ class RecordingManager:
     def _begin_if_empty(self) -> None:
         try:
             evictable, protected = self._manager.size_info
+            if evictable == protected == 0:
+                self._log.begin()
         except Exception:
             return
-        if evictable == protected == 0:
-            self._log.begin()
 
     def _returned(
         self,
-        operation: Operation | None,
+        made: Callable[[], Operation | None],
         came_back: Any,
         tokens: Copy | None = None,
         slots: Copy | None = None,
     ) -> None:
-        """A call that was accepted: in the trace, or the end of it."""
+        """A call that was accepted: in the trace, or the end of it.
+
+        `made` gives the operation. It reads what the caller passed, so it may raise anything.
+        """
         try:
+            operation = made()
             value = self._copy(came_back) if isinstance(came_back, torch.Tensor) else came_back
             if operation is None or not (value is None or type(value) in (int, Copy)):
                 self._log.lose("a call that no operation of a trace is")
@@ -251,19 +255,24 @@ class RecordingManager:
     def _raised(
         self,
         error: BaseException,
-        operation: Operation | None,
+        made: Callable[[], Operation | None],
         tokens: Copy | None = None,
         slots: Copy | None = None,
     ) -> None:
-        """A call that was refused: in the trace if there are words for it."""
+        """A call that was refused: in the trace if there are words for it. `made` as above."""
         if not isinstance(error, Exception):
             self._log.lose("a call was interrupted, and may have changed anything")
-        elif operation is None:
-            self._log.leave_out()
-        else:
+            return
+        try:
+            operation = made()
+            if operation is None:
+                self._log.leave_out()
+                return
             name = type(error).__name__
             call = RecordedCall(operation, None, error=name, tokens=tokens, slots=slots)
             self._log.put(call, call.num_bytes)
+        except Exception as mine:
+            self._log.lose(f"the recorder failed: {type(mine).__name__}")
 
     def _copy(self, tensor: Any) -> Copy | None:
         """A copy; None of what no operation can have, or where no copy can be had."""
@@ -286,7 +295,19 @@ class RecordingManager:
         is_none = type(getattr(handle, "cached_len", None)) is not int
         return NOT_A_HANDLE if is_none and isinstance(error, TypeError) else None
 
-    def _lock_operation(self, reference: HandleRef | None, unlock: Any) -> Operation | None:
+    def _is_old_and_empty(self, handle: Any) -> bool:
+        """Whether it is the empty handle, from before the trace began."""
+        if self._handles.find(handle, self._log.generation) is not None:
+            return False
+        try:
+            return bool(handle.cached_len == 0)
+        except Exception:
+            return False
+
+    def _lock_operation(
+        self, handle: Any, unlock: Any, error: BaseException | None = None
+    ) -> Operation | None:
+        reference = self._reference(handle, error)
         if reference is None:
             return None
         return Unlock(reference) if unlock else Lock(reference)

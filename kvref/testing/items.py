@@ -3,54 +3,62 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kvref.machine import Program, unsuited
+from kvref.machine import Bench, Program, unsuited
 from kvref.registry import UnknownTarget
 from kvref.replaying import early_end, replay_trace
 from kvref.target import CannotBuild
 from kvref.testing.explaining import explained, known
 from kvref.testing.found import Found
-from kvref.traces.format import TraceError
+from kvref.traces.failures import FAILURES
+from kvref.traces.format import Trace, TraceError
 from kvref.traces.reader import read
 from kvref.traces.targets import NoTarget, target_of
 
-__all__ = ["FAILURES", "TraceFile", "check_trace"]
-
-FAILURES = Path("kvref-failures")
-"""The folder for what a replay found."""
+__all__ = ["TraceFile", "check_trace"]
 
 _SECONDS = 10.0
 
 
-def check_trace(path: Path, target: str | None = None) -> None:
+def check_trace(
+    path: Path, target: str | None = None, bench_of: Callable[[Trace], Bench] | None = None
+) -> None:
     """Replay it on `target`, or the one that it names; Found if that differs from the oracle.
 
-    Found too where the run ends early, since its caller breaks the contract there.
+    Found too where the run ends early, since its caller breaks the contract there. `bench_of` gives
+    what it runs on where that is at hand already, by a name or without one.
 
     Skips where the target cannot be built as the trace wants it, and is an xfail where the
     failure is known. TraceError, NoTarget, UnknownTarget, CannotBuild as the reader and the target
     have it: a target that is not registered is not imported because a file names it.
     """
     trace = read(path)
-    name = target_of(
-        trace, path, target, ("pytest", "--kv-traces", str(path.parent), "--kv-target")
-    )
-    look_every = trace.header.look_every
-    with trace.machine.bench(name, seconds=_SECONDS, isolate=False, look_every=look_every) as bench:
+    running: AbstractContextManager[Bench]
+    if bench_of is None:
+        command = ("pytest", "--kv-traces", str(path.parent), "--kv-target")
+        target = target_of(trace, path, target, command)
+        look_every = trace.header.look_every
+        running = trace.machine.bench(
+            target, seconds=_SECONDS, isolate=False, look_every=look_every
+        )
+    else:
+        running = nullcontext(bench_of(trace))
+    with running as bench:
         why = unsuited(trace.program.configuration, bench.promises)
         if why is not None:
-            pytest.skip(f"{name} cannot be built so: {why}")
+            pytest.skip(f"{target or 'the target'} cannot be built so: {why}")
         replayed = replay_trace(trace, bench)
         divergence = replayed.divergence
         if divergence is None:
             early = early_end(trace, replayed)
             if early is not None:
-                raise Found(f"{path.name} on {name}: {early}")
+                raise Found(f"{path.name} on {target or 'the target'}: {early}")
             return
         program = Program(trace.program.operations, trace.program.configuration)
         entry = known(trace.machine, bench, program)
@@ -58,7 +66,7 @@ def check_trace(path: Path, target: str | None = None) -> None:
             pytest.xfail(f"known: {divergence.kind.value}, {entry.note}")
         raise explained(
             trace.machine, bench, program, divergence,
-            target=name, folder=FAILURES, note=f"found by a replay of {path.name}",
+            target=target, folder=FAILURES, note=f"found by a replay of {path.name}",
         )  # fmt: skip
 
 

@@ -35,9 +35,10 @@ from kvref.situations import collector
 from kvref.situations.counting import Counting
 from kvref.situations.manager import ManagerWatcher
 from kvref.target import TargetFactory
+from kvref.traces.failures import FAILURES
 from kvstrategies.configuration import configurations
 from kvstrategies.sequences import ALPHABETS, Recipe, recipes
-from kvstrategies.shards import FAILURES, JudgedMachine, shards_of
+from kvstrategies.shards import JudgedMachine, shards_of
 
 __all__ = ["ManagerMachine", "manager_machine", "manager_shards"]
 

@@ -23,10 +23,11 @@ from kvref.requests.target import RequestTargetFactory
 from kvref.situations import collector
 from kvref.situations.counting import Counting
 from kvref.situations.requests import RequestWatcher
+from kvref.traces.failures import FAILURES
 from kvstrategies.configuration import request_configurations
 from kvstrategies.request_engine import ENDS, Engine, choices
 from kvstrategies.sequences import ALPHABETS, Recipe, recipes
-from kvstrategies.shards import FAILURES, JudgedMachine, shards_of
+from kvstrategies.shards import JudgedMachine, shards_of
 
 __all__ = ["RequestMachine", "request_machine", "request_shards"]
 

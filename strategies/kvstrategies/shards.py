@@ -11,12 +11,10 @@ from hypothesis.stateful import RuleBasedStateMachine
 
 from kvref.machine import Bench, Machine
 from kvref.testing.found import Found
+from kvref.traces.failures import FAILURES
 from kvstrategies.failures import is_final, is_known, shorter
 
-__all__ = ["FAILURES", "JudgedMachine", "shards_of"]
-
-FAILURES = Path("kvref-failures")
-"""The folder for the traces of what failed."""
+__all__ = ["JudgedMachine", "shards_of"]
 
 
 class JudgedMachine(RuleBasedStateMachine):

@@ -37,7 +37,7 @@ from kvref.campaign import (
 )
 from kvref.machine import Bench, Machine, Program
 from kvref.manager_machine import MANAGER, ManagerBench
-from kvref.registry import find, load
+from kvref.registry import UnknownTarget, find, load
 from kvref.requests.life import life
 from kvref.requests.machine import REQUESTS, RequestBench
 from kvref.requests.target import RequestTargetFactory
@@ -45,9 +45,10 @@ from kvref.situations import collector
 from kvref.target import TargetFactory
 from kvref.testing.explaining import explained, known
 from kvref.testing.items import check_trace
+from kvref.traces.failures import FAILURES
+from kvref.traces.format import Trace
 from kvstrategies.manager import manager_shards
 from kvstrategies.requests import request_shards
-from kvstrategies.shards import FAILURES
 
 __all__ = ["RUNS", "ManagerSuite", "RequestSuite"]
 
@@ -113,8 +114,9 @@ class _Suite:
         """What replays it by name: as given, or where the factory is found in its own module."""
         if cls.target is not None:
             return cls.target
-        module = getattr(getattr(cls.factory, "build", cls.factory), "__module__", "")
-        for name, value in vars(sys.modules.get(module, object())).items() if module else ():
+        module = getattr(getattr(cls.factory, "build", cls.factory), "__module__", None)
+        found = sys.modules.get(module or "")
+        for name, value in vars(found).items() if found else ():
             if value is cls.factory:
                 return f"{module}:{name}"
         return None
@@ -161,8 +163,33 @@ class _Suite:
         )
 
     def _test_trace(self, trace: Path) -> None:
-        """What once failed does so no more."""
-        check_trace(trace, self._name())
+        """What once failed does so no more, on this target, whatever the file names."""
+        check_trace(trace, self._name(), self._bench_of)
+
+    @classmethod
+    def _bench_of(cls, trace: Trace) -> Bench:
+        """What a trace of either machine is replayed on: the target of this suite."""
+        factory = cls._found()
+        look_every = trace.header.look_every
+        if trace.machine is REQUESTS:
+            return RequestBench(_requests(factory), look_every=look_every, seconds=_TIME_LIMIT)
+        if isinstance(factory, RequestTargetFactory):
+            raise UnknownTarget("a trace of a bare manager, and this target runs requests alone")
+        return ManagerBench(factory, look_every=look_every, seconds=_TIME_LIMIT)
+
+    @classmethod
+    def _found(cls) -> TargetFactory | RequestTargetFactory:
+        """What `target` or `factory` gives, of whichever machine."""
+        found = load(cls.target) if cls.target is not None else cls.factory
+        if isinstance(found, TargetFactory | RequestTargetFactory):
+            return found
+        return TargetFactory(found)
+
+
+def _requests(factory: TargetFactory | RequestTargetFactory) -> RequestTargetFactory:
+    if isinstance(factory, RequestTargetFactory):
+        return factory
+    return factory.requests or life(factory)
 
 
 class ManagerSuite(_Suite):
@@ -195,11 +222,7 @@ class RequestSuite(_Suite):
 
     @classmethod
     def _the_factory(cls) -> RequestTargetFactory:
-        found = load(cls.target) if cls.target is not None else cls.factory
-        if isinstance(found, RequestTargetFactory):
-            return found
-        bare = found if isinstance(found, TargetFactory) else TargetFactory(found)
-        return bare.requests or life(bare)
+        return _requests(cls._found())
 
     @classmethod
     def _bench(cls, factory: Any) -> Bench:

@@ -279,7 +279,7 @@ class TestTheVerdict:
         unchecked = Configuration(checked=False)
         program = Program((Insert((1,), (1,)), Insert((2,), (1,)), Reset()), unchecked)
         page = page_of(trace_of(program), bench_of())
-        assert "The run ended before operation 1 of 3" in page
+        assert "The run ended before operation 1, with 2 of 3 left: " in page
 
     def test_what_went_otherwise_than_recorded_is_said_at_its_step(self):
         trace = trace_of(FORGETS)

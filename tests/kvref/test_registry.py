@@ -8,7 +8,7 @@ import pytest
 
 from kvref.configuration import Configuration
 from kvref.promises import Promises
-from kvref.registry import UnknownTarget, find, registered
+from kvref.registry import UnknownTarget, find, load, place, registered
 from kvref.requests.target import RequestTargetFactory
 from kvref.target import CannotBuild, TargetFactory
 from tests.kvref import wrong_targets
@@ -89,7 +89,18 @@ class TestModuleAndFactory:
     def test_an_attribute_of_an_attribute_can_be_named(self):
         assert find(HERE + "OracleTarget.ask").build is OracleTarget.ask
 
-    @pytest.mark.parametrize("target", ["no_such:x", HERE + "no_such", HERE, ":x", "a..b:x"])
+    @pytest.mark.parametrize("target", [HERE, ":x", ":", "nobody"])
+    def test_what_has_neither_form_is_unknown_before_anything_is_imported(self, target):
+        with pytest.raises(UnknownTarget, match="or give module:factory"):
+            place(target)
+        with pytest.raises(UnknownTarget, match="no target named"):
+            load(target)
+
+    def test_a_place_is_told_without_a_look_there(self):
+        assert place("no_such:x") == "no_such:x"
+        assert place("kvgpu-radix") == "kvref.targets.kvgpu:radix"
+
+    @pytest.mark.parametrize("target", ["no_such:x", HERE + "no_such", "a..b:x"])
     def test_what_is_not_there_is_unknown(self, target):
         with pytest.raises(UnknownTarget, match="cannot be imported"):
             find(target)

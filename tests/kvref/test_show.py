@@ -138,7 +138,7 @@ class TestInABrowser:
 
     def test_at_each_step_the_cache_after_it(self, opened):
         dom = opened("#step=0")
-        assert "operation 0 of 4" in dom
+        assert "operation 0, the 1st of 5<" in dom
         assert labels(dom) == ["level 1, tokens [0, 1], + cached, used 1, goes 1st, slots 0\u20131"]
         assert "0 cached before" in part(dom, "step")
         dom = opened("#step=3")
@@ -171,7 +171,30 @@ class TestInABrowser:
             for key in keys.split()
         )
         dom = opened("", lambda page: without_policy(page) + f"<script>{press}</script>")
-        assert f"operation {index} of 4" in dom
+        assert f">operation {index}, the " in dom
+
+    def test_the_last_operation_is_called_so_and_the_number_is_that_of_the_list(self, opened):
+        dom = opened("#step=4")
+        assert ">operation 4, the last of 5<" in dom
+        assert '<span class="number">4</span>' in part(dom, "operations").split("<li>")[5]
+
+    def test_at_the_width_of_a_phone_nothing_is_beside_the_step_or_cut_off(self, opened):
+        """In a frame, since a window of Chromium may not be made as narrow."""
+        measure = (
+            "<script>const of = (s) => document.querySelector(s).getBoundingClientRect();"
+            "const page = document.documentElement;"
+            "parent.postMessage([innerWidth, page.scrollWidth - page.clientWidth,"
+            " of('.timeline').bottom <= of('main').top,"
+            " of('.side.got').top >= of('.side').bottom].join(), '*')</script>"
+        )
+        hear = "addEventListener('message', (event) => { document.title = event.data; })"
+
+        def framed(page):
+            inside = html.escape(without_policy(page) + measure)
+            frame = f'<iframe style="width: 400px; height: 800px; border: 0" srcdoc="{inside}">'
+            return f"<html><title>none</title><script>{hear}</script>{frame}</iframe></html>"
+
+        assert "<title>400,0,true,true<" in opened("", framed)
 
     def test_its_policy_lets_no_other_script_run(self, opened):
         added = "<script>document.title = 'it ran'</script>"

@@ -345,6 +345,56 @@ class TestTheCallerNeverSeesIt:
         assert "the recorder failed" in read(path).gap
         assert recorder.counts.dropped == 2
 
+    @pytest.mark.parametrize("refuses", [False, True])
+    def test_a_handle_that_raises_when_it_is_looked_at_ends_the_trace_and_not_the_call(
+        self, path, refuses
+    ):
+        class Odd:
+            @property
+            def cached_len(self):
+                raise RuntimeError("not for you")
+
+        class Manager(RadixCacheManager):
+            def lock_handle(self, handle, unlock=False):
+                if refuses:
+                    raise TypeError("the manager's own")
+                return "locked"
+
+        with RecordingManager(built(manager=Manager), path, SMALL) as recorder:
+            if refuses:
+                with pytest.raises(TypeError, match="the manager's own"):
+                    recorder.lock_handle(Odd())
+            else:
+                assert recorder.lock_handle(Odd()) == "locked"
+            assert not recorder.recording
+            assert recorder.counts.dropped == 1
+
+    def test_a_flag_that_has_no_truth_ends_the_trace_and_not_the_call(self, path):
+        class Manager(RadixCacheManager):
+            def lock_handle(self, handle, unlock=False):
+                return "locked"
+
+        with RecordingManager(built(manager=Manager), path, SMALL) as recorder:
+            handle, _ = recorder.match_prefix(ids(1))
+            assert recorder.lock_handle(handle, unlock=ids(1, 2)) == "locked"
+            assert not recorder.recording
+
+    def test_sizes_that_do_not_compare_are_those_of_no_empty_manager(self, path):
+        class Manager(RadixCacheManager):
+            @property
+            def size_info(self):
+                return ids(0, 0), ids(0, 0)
+
+        with RecordingManager(built(manager=Manager), path, SMALL) as recorder:
+            recorder.reset()
+            assert not recorder.recording
+
+    def test_a_number_that_no_trace_can_hold_is_refused_in_the_managers_words(self, recorder):
+        with pytest.raises((KVCacheError, ValueError, TypeError)):
+            recorder.evict(10**400)
+        assert recorder.recording
+        assert recorder.counts.left_out == 1
+
 
 class TestGaps:
     def test_a_queue_that_is_full_ends_the_trace_and_a_reset_begins_the_next(self, path):

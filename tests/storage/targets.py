@@ -8,8 +8,11 @@ kernels where there is a GPU.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from math import prod
 from typing import Any
 
@@ -71,6 +74,22 @@ class Target:
         if not options.get("checked"):
             made._looks_at_values = self.looks
         return made
+
+
+@contextmanager
+def as_in_a_large_call() -> Iterator[None]:
+    """Each program of a kernel has as much to do as in a large call, where they are interpreted.
+
+    The interpreter takes its time by the program, whatever that moves; for calls that would be
+    of hundreds of them. Does nothing to compiled kernels.
+    """
+    if not INTERPRETED:
+        yield
+        return
+    units = import_module("kvgpu.kernels._units")  # not the attribute: a planted fault has its own
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(units, "SMALL_UNITS", 0)
+        yield
 
 
 @cache

@@ -11,7 +11,7 @@ import torch
 
 from kvstrategies.tensors import PoolShape, make_indices, random_bits
 from tests.storage.suite import bits_of
-from tests.storage.targets import Target, over_targets
+from tests.storage.targets import Target, as_in_a_large_call, over_targets
 
 # Linux: address space that takes memory only where it is touched, whatever its size.
 MAP_NORESERVE = 0x4000
@@ -45,6 +45,11 @@ def spacious(base: type) -> type:
 
 def check_large(target: Target, dim: int, page_first: bool) -> None:
     """Rows at the ends, and on both sides of where offsets pass a power of two, come back."""
+    with as_in_a_large_call():
+        _check_large(target, dim, page_first)
+
+
+def _check_large(target: Target, dim: int, page_first: bool) -> None:
     page_size = 16 if page_first else 1
     slots_needed = (PAST[dim] + (1 << 20)) // dim
     shape = PoolShape(

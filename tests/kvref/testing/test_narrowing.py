@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from kvref.testing.narrowing import covers, narrowed, narrowed_by_options
+from tests.kvref.testing.conftest import ROOT
 
 SUITE = [Path("repo/tests"), Path("repo/more")]
 
@@ -36,21 +37,42 @@ def config(**options):
     )
 
 
-@pytest.mark.parametrize(
-    ("option", "value", "flag"),
-    [
-        ("keyword", "one", "-k"),
-        ("markexpr", "not slow", "-m"),
-        ("lf", True, "--lf"),
-        ("collectonly", True, "--collect-only"),
-        ("deselect", ["test_it"], "--deselect"),
-        ("ignore", ["elsewhere"], "--ignore"),
-        ("stepwise", True, "--stepwise"),
-    ],
-)
+LEAVE_OUT = [
+    ("keyword", "one", "-k"),
+    ("markexpr", "not slow", "-m"),
+    ("lf", True, "--lf"),
+    ("collectonly", True, "--collect-only"),
+    ("deselect", ["test_it"], "--deselect"),
+    ("ignore", ["elsewhere"], "--ignore"),
+    ("ignore_glob", ["*else*"], "--ignore-glob"),
+    ("stepwise", True, "--stepwise"),
+]
+
+
+@pytest.mark.parametrize(("option", "value", "flag"), LEAVE_OUT)
 def test_options_leave_tests_out(option, value, flag):
     assert narrowed_by_options(config(**{option: value})) == f"{flag} was given"
     assert narrowed_by_options(config(**{option: type(value)()})) is None
+
+
+def test_they_are_all_that_is_looked_at_and_options_of_this_pytest(pytestconfig):
+    asked = []
+    looked_at = config()
+    looked_at.getoption = lambda name, default=None: asked.append(name)
+    narrowed_by_options(looked_at)
+    assert sorted(asked) == sorted(option for option, _, _ in LEAVE_OUT)
+    cache = pytestconfig.pluginmanager.has_plugin("cacheprovider")
+    for name in (*asked, "pyargs"):
+        if name in ("lf", "stepwise") and not cache:  # -p no:cacheprovider takes them away
+            continue
+        assert hasattr(pytestconfig.option, name)
+
+
+def test_the_guide_names_each_of_them():
+    guide = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
+    part = guide.partition("A session is a part")[2].partition("The table then says why")[0]
+    for flag in ("--pyargs", "-x", "--maxfail", *(flag for _, _, flag in LEAVE_OUT)):
+        assert f"`{flag}`" in part
 
 
 def session(**options):

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import shutil
-from itertools import islice
 
 import msgspec
 import pytest
 
-from kvref.campaign import Totals, campaign, start_locally
+from kvref import pytest_plugin
 from kvref.known import add, fingerprint
-from kvref.machine import Program
 from kvref.manager_machine import MANAGER, ManagerBench
 from kvref.shrink import shrink
 from kvref.situations.tally import read
 from kvref.target import TargetFactory
+from kvref.traces.reader import read as read_trace
+from kvstrategies import profiles
 from tests.kvref.testing.conftest import ROOT
 from tests.kvref.wrong_targets import ForgetsRecency
 
@@ -45,8 +45,7 @@ from kvref.situations import collector
 from kvref.target import TargetFactory
 from tests.kvref.oracle_target import OracleTarget
 
-def run(held, runs=1):
-    factory = TargetFactory(OracleTarget)
+def run(held, runs=1, factory=TargetFactory(OracleTarget)):
     counting = collector.counting(factory, "mine", held=held)
     assert counting is not None
     start = start_locally(factory, 10.0)
@@ -86,9 +85,9 @@ class TestTheTable:
         self, session, pytester
     ):
         pytester.makeconftest(WITHOUT_EVICT)
-        pytester.makepyfile(SMALL.replace("shards = 1", "shards = 0"))
+        pytester.makepyfile(SMALL.replace("shards = 1", "shards = 0").replace("= 4", "= 2"))
         said = session("-n", "2", status=1)
-        assert "4 passed" in said
+        assert "2 passed" in said
         assert "FAILED: required and never met by tests.kvref.wrong_targets:right (manager)" in said
         assert "  evict-exactly: " in said
         assert "  match-finds-all: " not in said
@@ -100,8 +99,11 @@ class TestTheTable:
         assert "every situation" not in said
 
     def test_what_promises_rule_out_is_said(self, session, pytester):
-        pytester.makepyfile(SMALL.replace("right", "modest"))
-        assert "ruled out by its promises: " in session()
+        pytester.makepyfile(
+            ONE_RUN + "from tests.kvref.wrong_targets import modest\n"
+            "def test_it():\n    run(True, factory=modest)\n"
+        )
+        assert "mine (manager), ruled out by its promises: " in session("-k", "it")
 
 
 class TestAPartOfASuite:
@@ -208,17 +210,14 @@ class TestTraces:
 
 class TestKnownFailures:
     def test_they_are_gone_past_and_counted_over_all_workers(self, session, pytester):
-        factory = TargetFactory(ForgetsRecency)
-        runs = campaign(start_locally(factory, 10.0), factory, 3, Totals())
-        bench = ManagerBench(factory, look_every=1)
-        for failure in filter(None, islice(runs, 150)):
-            program = Program(failure.operations, failure.configuration)
-            shrunk = shrink(MANAGER, bench, program, seconds=5)
-            known = fingerprint(MANAGER, shrunk.program, shrunk.divergence, "recency")
-            add(pytester.path / "known.jsonl", known)
+        source = ROOT / "tests" / "regressions" / "split-prefix-keeps-its-age.jsonl"
+        bench = ManagerBench(TargetFactory(ForgetsRecency), look_every=1)
+        shrunk = shrink(MANAGER, bench, read_trace(source).program, seconds=5)
+        known = fingerprint(MANAGER, shrunk.program, shrunk.divergence, "recency")
+        add(pytester.path / "known.jsonl", known)
         path = pytester.path / "kept"
         path.mkdir()
-        shutil.copy(ROOT / "tests" / "regressions" / "split-prefix-keeps-its-age.jsonl", path)
+        shutil.copy(source, path)
         pytester.makepyfile("def test_it(): pass")
         said = session(
             "-n", "1", "--kv-known", "known.jsonl", "--kv-traces", "kept",
@@ -247,12 +246,51 @@ class TestTheFixture:
         ("arguments", "words"),
         [
             ([], "name one with --kv-target"),
-            (["--kv-target", "nobody"], "no target named 'nobody'"),
+            (["--kv-target", "nobody:there"], "target 'nobody:there' cannot be imported"),
         ],
     )
     def test_without_a_target_the_test_says_what_to_do(self, session, pytester, arguments, words):
         pytester.makepyfile("def test_it(kv_target): pass")
         assert words in session(*arguments, status=1)
+
+    def test_the_marker_takes_one_name_by_its_place_or_as_name_and_says_so(self, session, pytester):
+        right = "tests.kvref.wrong_targets:right"
+        pytester.makepyfile(
+            "import pytest\n"
+            f"@pytest.mark.kv_target(name={right!r})\ndef test_it(kv_target): pass\n"
+            "@pytest.mark.kv_target\ndef test_bare(kv_target): pass\n"
+            "@pytest.mark.kv_target()\ndef test_empty(kv_target): pass\n"
+            f"@pytest.mark.kv_target(target={right!r})\ndef test_other(kv_target): pass\n"
+            "@pytest.mark.kv_target(7)\ndef test_number(kv_target): pass\n"
+            f"@pytest.mark.kv_target({right!r}, name='x')\ndef test_two(kv_target): pass\n"
+        )
+        said = session(status=1)
+        assert "1 passed, 5 errors" in said
+        assert said.count("\nkv_target: the marker takes one name") == 5
+        assert "IndexError" not in said
+
+
+class TestWhatIsWrongWithAnOption:
+    @pytest.mark.parametrize(
+        ("arguments", "words"),
+        [
+            (["--kv-target", "nobody"], "--kv-target: no target named 'nobody'"),
+            (["--kv-target", "nobody:"], "--kv-target: no target named 'nobody:'"),
+            (["--kv-worker-mib", "abc"], "--kv-worker-mib: 'abc' is no number of MiB"),
+            (["-n", "auto", "--kv-worker-mib", "0"], "--kv-worker-mib: '0' is no number of MiB"),
+        ],
+    )
+    def test_is_said_at_the_start_though_no_test_needs_it(
+        self, session, pytester, arguments, words
+    ):
+        pytester.makepyfile("def test_it(): pass")
+        said = session(*arguments, status=4)
+        assert words in said
+        assert "Traceback" not in said
+
+    def test_a_target_of_that_form_is_not_imported_at_the_start(self, session, pytester):
+        pytester.makepyfile(nobody="raise SystemExit", test_it="def test_it(): pass")
+        session("--kv-target", "nobody:factory")
 
 
 class TestTheProfile:
@@ -265,8 +303,14 @@ class TestTheProfile:
         session("-n", "1", "--kv-profile", "nightly")
 
     def test_one_that_there_is_not_is_an_error(self, session, pytester):
+        pytester.makeconftest("from kvstrategies import profiles\nprofiles.load()\n")
         pytester.makepyfile("def test_it(): pass")
-        assert "there are kv-dev, kv-ci" in session("--kv-profile", "fast", status=4)
+        said = session("--kv-profile", "fast", status=4)
+        assert "--kv-profile: no profile 'fast'; there are dev, ci, nightly" in said
+        assert "Traceback" not in said
+
+    def test_the_plugin_knows_those_of_kvstrategies(self):
+        assert [f"kv-{name}" for name in pytest_plugin._PROFILES] == list(profiles.PROFILES)
 
 
 class TestAFailure:
