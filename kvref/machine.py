@@ -7,7 +7,7 @@ reading, shrinking, replaying, showing) is done once, through what is declared h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Protocol
 
@@ -133,7 +133,9 @@ def unsuited(configuration: Any, promises: Any) -> str | None:
     return None
 
 
-def keep(machine: Machine, operations: Sequence[Any], indices: Iterable[int]) -> tuple[Any, ...]:
+def keep(
+    machine: Machine, operations: Sequence[Any] | Mapping[int, Any], indices: Iterable[int]
+) -> tuple[Any, ...]:
     """Only the operations of these indices (ascending), and of these only what still makes sense.
 
     One that names what another made goes where that one went; else the name follows it.

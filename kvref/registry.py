@@ -73,7 +73,7 @@ def load(target: str) -> TargetFactory | RequestTargetFactory:
         found: object = importlib.import_module(module)
         for name in attribute.split("."):
             found = getattr(found, name)
-    except Exception as error:  # a module may fail in any way when it is imported
+    except (Exception, SystemExit) as error:  # a module may fail in any way when it is imported
         why = f"{type(error).__name__}: {error}"
         if entry is not None and isinstance(error, ImportError) and module.startswith("kvref."):
             why += "; pip install 'kvref[gpu]'"

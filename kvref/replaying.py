@@ -10,7 +10,7 @@ from kvref.machine import Bench
 from kvref.traces.format import Record, Trace
 from kvref.traces.writer import Recorder
 
-__all__ = ["Replayed", "first_difference", "replay_trace"]
+__all__ = ["Replayed", "early_end", "first_difference", "replay_trace"]
 
 
 @dataclass(frozen=True)
@@ -18,19 +18,45 @@ class Replayed:
     """What became of it.
 
     Attributes:
-        divergence: from the oracle, now; None if the target agrees.
+        divergence: from the oracle, now; None if none was found.
         otherwise: the first operation that went otherwise than recorded, and in which respect.
+        ended_before: the operation before which it ended though there was no difference: its
+            caller breaks the contract there, and a manager that trusts its caller may then do
+            anything. None if all ran.
     """
 
     divergence: Divergence | None
     otherwise: tuple[int, str] | None
+    ended_before: int | None = None
+
+    @property
+    def agrees(self) -> bool:
+        """Whether all of it ran, and as the oracle has it."""
+        return self.divergence is None and self.ended_before is None
 
 
 def replay_trace(trace: Trace, bench: Bench) -> Replayed:
     """Judge the trace's operations anew, whatever it recorded."""
     recorder = Recorder()
     divergence = bench.run(trace.program, recorder)
-    return Replayed(divergence, first_difference(trace.records, recorder.records))
+    otherwise = first_difference(trace.records, recorder.records)
+    ran = len(recorder.records)
+    ended = divergence is None and ran < len(trace.program.operations)
+    return Replayed(divergence, otherwise, ran if ended else None)
+
+
+def early_end(trace: Trace, replayed: Replayed) -> str | None:
+    """Where a run ended that never came to its end, and why, in words; None for any other."""
+    index = replayed.ended_before
+    if index is None:
+        return None
+    operations = trace.program.operations
+    return (
+        f"the run ended before operation {index} of {len(operations)} (they count from 0), "
+        f"{operations[index].python(index)}: there the caller breaks the contract, for the slots "
+        "are not the caller's to give, and a manager that does not check them may then do "
+        "anything. Of what comes from there on nothing can be said"
+    )
 
 
 def first_difference(then: Sequence[Record], now: Sequence[Record]) -> tuple[int, str] | None:

@@ -101,5 +101,5 @@ class TargetFactory:
         """A new, empty manager; CannotBuild if the factory raises."""
         try:
             return self.build(configuration)
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # sys.exit(0) would end kvref as a success
             raise CannotBuild(configuration, f"{type(error).__name__}: {error}") from error

@@ -18,20 +18,25 @@ from kvref.cli import trace_commands
 from kvref.cli.exits import misused
 from kvref.cli.machines import MachineChoice
 from kvref.cli.options import Isolate, TimeLimit
+from kvref.cli.safety import Group, checked_output
 from kvref.known import KnownFailures, load
+from kvref.traces.failures import FAILURES
 from kvref.traces.format import TraceError
 
 __all__ = ["main"]
 
 
 app = typer.Typer(
+    cls=Group,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     help="Finds the bugs in KV-cache managers: judges a manager against a plain oracle.",
     epilog=(
         "Exit status: 0 clean, 1 a difference was found (or too little was exercised to say), "
-        "2 called wrongly, 130 interrupted."
+        "2 called wrongly, or a bug of kvref's own, 125 (replay, show) the target cannot be used, "
+        "130 interrupted, 141 nobody read the output to its end. `kvref shrink` and `kvref known "
+        "add` end with 1 where the trace does not fail."
     ),
 )
 
@@ -74,7 +79,7 @@ def fuzz(
     ] = None,
     out: Annotated[
         Path, typer.Option(help="Folder for failures, one file each.", file_okay=False)
-    ] = Path("kvref-failures"),
+    ] = FAILURES,
     shrink: Annotated[
         bool, typer.Option("--shrink/--no-shrink", help="Shrink each failure before showing it.")
     ] = True,
@@ -109,6 +114,10 @@ def fuzz(
     """
     if seconds is not None and ops is not None:
         raise typer.BadParameter("--seconds and --ops exclude each other")
+    if run is not None and (seconds is not None or ops is not None):
+        raise typer.BadParameter("--run is one run, whole: not with --seconds or --ops")
+    if run is not None and seed is None:
+        raise typer.BadParameter("--run numbers the runs of a seed: give its --seed")
     if report is not None and not situations:
         raise typer.BadParameter("--report and --no-situations exclude each other")
     if known is not None and not shrink:
@@ -171,6 +180,8 @@ def situations(
     target: Annotated[str | None, typer.Option(help="Judge the example there, too.")] = None,
 ) -> None:
     """List the situations that a run should meet, or show one with a smallest example."""
+    if target is not None and name is None:
+        raise typer.BadParameter("--target judges the example of one situation: name it")
     raise typer.Exit(situations_command.situations(name, target))
 
 
@@ -187,4 +198,4 @@ def main() -> None:
         sys.exit("kvref: not with python -O, which would leave out half of the checks")
     # Before torch is imported: its threads spin, and a judge makes thousands of small calls.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    app()
+    checked_output(app)

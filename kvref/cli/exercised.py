@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
@@ -12,13 +13,21 @@ from kvref.cli.report import say_in_short
 from kvref.situations.counting import Counting
 from kvref.situations.tally import Tally, write
 
-__all__ = ["WATCH_EVERY", "WHOLE", "exercised", "watch"]
+__all__ = ["WATCH_EVERY", "WHOLE", "Exercised", "exercised", "watch"]
 
 WATCH_EVERY = 2
 """Situations are counted in one of so many runs: to watch all of them is too dear."""
 WHOLE = {"manager": 40_000, "requests": 20_000}
 """Watched operations of each machine after which everything that has to be met was met, many times
 over. A shorter run says what it missed, and does not fail for it."""
+
+
+@dataclass(frozen=True)
+class Exercised:
+    """What runs of this length have to meet and did not; and whether that is on file as asked."""
+
+    missed: list[str]
+    written: bool
 
 
 def watch(target: str, machines: list[Machine]) -> None:
@@ -29,8 +38,8 @@ def watch(target: str, machines: list[Machine]) -> None:
 
 def exercised(
     console: Console, machines: list[Machine], report: Path | None, *, title: bool
-) -> list[str]:
-    """Say what was exercised, and write it; returns what runs of this length have to meet."""
+) -> Exercised:
+    """Say what was exercised, and write it."""
     missed: list[str] = []
     tallies: list[Tally] = []
     for each in machines:
@@ -43,11 +52,14 @@ def exercised(
             missed += never
     if tallies:
         console.print("these are counted in every second run, from the first one on")
-    if report is not None:
-        try:
-            write(report, tallies)
-        except OSError as error:
-            console.print(f"[red]report NOT written[/red]: {escape(str(error))}")
-        else:
-            console.print(f"report: {report}", markup=False)
-    return missed
+    if report is None:
+        return Exercised(missed, True)
+    try:
+        if not tallies:
+            raise OSError("no run came to its end, so nothing was counted")
+        write(report, tallies)
+    except OSError as error:
+        console.print(f"[red]report NOT written[/red]: {escape(str(error))}")
+        return Exercised(missed, False)
+    console.print(f"report: {report}", markup=False)
+    return Exercised(missed, True)

@@ -15,6 +15,7 @@ from kvref.known import KnownFailures, fingerprint
 from kvref.machine import Bench, Machine, Program
 from kvref.shrink import NotFailing, Shrunk, same_way, shrink
 from kvref.traces.failures import python_of, record, write_failure
+from kvref.traces.targets import replay_command
 from kvref.traces.writer import safe_name
 
 __all__ = ["Findings", "Shrinking", "body"]
@@ -72,12 +73,13 @@ class Findings:
         self.found[divergence.kind.value, type(divergence.operation).__name__] += 1
         which = "-requests" if self.machine.name == "requests" else ""
         stem = f"{safe_name(self.target)}{which}-seed{failure.seed}-run{failure.run}"
-        where = self._write(self.out / f"{stem}.jsonl", failure, program)
+        path = self.out / f"{stem}.jsonl"
+        where = self._write(path, failure, program)
         way = self._ways.setdefault(same_way(divergence), _Way())
         way.count += 1
         again = f"{self.again} --seed {failure.seed} --run {failure.run}"
         if way.count == 1:
-            self._in_full(failure, again, where, shrunk)
+            self._in_full(failure, again, path, where, shrunk)
         else:
             self._put(f"once more: {divergence.kind.value}, {again}, {where}")
         if shrunk is not None:
@@ -136,7 +138,7 @@ class Findings:
         if previous is not None:
             previous.unlink(missing_ok=True)
             previous.with_suffix(".py").unlink(missing_ok=True)
-        self._put(f"  written to {path}; replay it: kvref replay {path}")
+        self._put(f"  written to {path}; replay it: {replay_command(path, self.target)}")
 
     # --------------------------------------------------------------------- files and words
 
@@ -158,7 +160,9 @@ class Findings:
         flaky = "" if came_again else "; IT DID NOT COME AGAIN when it was run again"
         return f"written to {path}, and as a program beside it (.py){flaky}"
 
-    def _in_full(self, failure: Failure, again: str, where: str, shrunk: Shrunk | None) -> None:
+    def _in_full(
+        self, failure: Failure, again: str, path: Path, where: str, shrunk: Shrunk | None
+    ) -> None:
         """The difference, how to have it again, and the end of the program if it is not shrunk."""
         self.console.print("\n[bold red]DIFFERENCE[/bold red] ", end="")
         self._put(str(failure.divergence))
@@ -168,6 +172,8 @@ class Findings:
             self._put(f"  the program ends ({len(failure.operations)} operations in all):")
             for line in failure.program.splitlines()[-8:]:
                 self._put(f"    {line}")
+            if path.exists():
+                self._put(f"  replay it: {replay_command(path, self.target)}")
 
     def _put(self, line: str) -> None:
         self.console.print(line, markup=False)

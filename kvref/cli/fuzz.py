@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.markup import escape
 
 from kvref.campaign import (
@@ -22,11 +21,13 @@ from kvref.campaign import (
 )
 from kvref.cli.exercised import exercised, watch
 from kvref.cli.exits import CLEAN, FOUND, INTERRUPTED, MISUSED, misused
+from kvref.cli.exits import console as report_console
 from kvref.cli.findings import Findings, Shrinking
-from kvref.cli.live import Live
+from kvref.cli.live import CannotWrite, Live
 from kvref.cli.machines import Machine, MachineChoice, machines_of
 from kvref.cli.progress import Progress
 from kvref.cli.verdict import judged, known_failures, verdict
+from kvref.files import check_writable
 from kvref.isolated import TargetProcess
 from kvref.known import KnownFailures
 from kvref.machine import Bench
@@ -82,10 +83,12 @@ def fuzz(
     report: Path | None = None,
 ) -> int:
     """Run the campaign; returns the exit status."""
-    console = Console(highlight=False, soft_wrap=True)
+    console = report_console()
     try:
         machines = machines_of(target, machine, look_every)
-    except UnknownTarget as error:
+        if report is not None:
+            check_writable(report)
+    except (UnknownTarget, OSError) as error:
         return misused("fuzz", error)
     console.print(
         f"target {escape(target)}, seed {seed}"
@@ -138,7 +141,7 @@ def fuzz(
 
     all_runs = [runs_of(each) for each in machines]
     interrupted = False
-    unbuilt: CannotBuild | None = None
+    stopped: CannotBuild | CannotWrite | None = None
     began = time.monotonic()
     try:
         with Progress(console) as progress:
@@ -150,14 +153,14 @@ def fuzz(
                     break
     except KeyboardInterrupt:
         interrupted = True
-    except CannotBuild as error:
-        unbuilt = error
+    except (CannotBuild, CannotWrite) as error:
+        stopped = error
     finally:
         for each_run in all_runs:
             each_run.live.close()
         if process is not None:
             process.close()
-    ran = [each for each in machines if each.totals.runs or unbuilt is None]
+    ran = [each for each in machines if each.totals.runs or stopped is None]
     for each in ran:
         if len(ran) == 1:
             each.seconds = time.monotonic() - began
@@ -168,17 +171,17 @@ def fuzz(
             "(--machine requests puts the reference life of requests over it)"
         )
     lowest = min((each.totals.share_accepted for each in ran), default=1.0)
-    missed = exercised(console, ran, report, title=len(machines) > 1)
+    counted = exercised(console, ran, report, title=len(machines) > 1)
     good = True
-    if ran:
-        unmet = [] if limits.run is not None else missed
+    if ran and (found or not interrupted):  # else it was clean, and that is said below
+        unmet = [] if limits.run is not None else counted.missed
         good = verdict(console, lowest, found, known, unmet)
     known_failures(console, known)
-    if unbuilt is not None:
-        misused("fuzz", unbuilt)
+    if stopped is not None:
+        misused("fuzz", stopped)
     if found:
         return FOUND
-    if unbuilt is not None:
+    if stopped is not None or not counted.written:
         return MISUSED
     if interrupted:
         console.print("[bold]interrupted[/bold]: clean so far")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kvref.cli.exits import CLEAN, FOUND, console, misused
+from kvref.cli.bench import Unsuited, bench_of, not_failing
+from kvref.cli.exits import CLEAN, FOUND, INTERRUPTED, console, misused, shown
 from kvref.known import add as add_known
 from kvref.known import fingerprint, load
 from kvref.registry import UnknownTarget
@@ -12,32 +13,36 @@ from kvref.shrink import NotFailing, shrink
 from kvref.target import CannotBuild
 from kvref.traces.format import TraceError
 from kvref.traces.reader import read
+from kvref.traces.targets import NoTarget, target_of
 
 __all__ = ["add", "show"]
 
 
-def add(file: Path, path: Path, note: str, *, isolate: bool, time_limit: float) -> int:
+def add(
+    file: Path, path: Path, note: str, *, target: str | None, isolate: bool, time_limit: float
+) -> int:
     """Shrink the trace at `path` and add its fingerprint; returns the exit status."""
     out = console()
     try:
         trace = read(path)
-        target = trace.header.target
-        if target is None:
-            return misused("known add", f"{path} names no target")
-        with trace.machine.bench(
-            target, seconds=time_limit, isolate=isolate, look_every=trace.header.look_every
-        ) as bench:
-            shrunk = shrink(trace.machine, bench, trace.program)
+        command = ("kvref", "known", "add", str(file), str(path), "--target")
+        target = target_of(trace, path, target, command)
+        with bench_of(trace, target, isolate=isolate, time_limit=time_limit) as bench:
+            try:
+                shrunk = shrink(trace.machine, bench, trace.program)
+            except NotFailing:
+                why = not_failing(trace, bench, target)
+                out.print(shown(f"{path} {why}: nothing was added"), markup=False)
+                return FOUND
         if not shrunk.finished:
-            return misused("known add", "interrupted, so nothing was added")
+            raise KeyboardInterrupt
         known = fingerprint(
             trace.machine, shrunk.program, shrunk.divergence, note or trace.header.note or ""
         )
         added = add_known(file, known)
-    except NotFailing:
-        out.print(f"{path} does not fail on {target}: nothing was added", markup=False)
-        return FOUND
-    except (TraceError, UnknownTarget, CannotBuild, OSError) as error:
+    except KeyboardInterrupt:
+        return misused("known add", "interrupted, so nothing was added", INTERRUPTED)
+    except (TraceError, NoTarget, UnknownTarget, Unsuited, CannotBuild, OSError) as error:
         return misused("known add", error)
     how = "added to" if added else "was already in"
     out.print(
@@ -54,8 +59,8 @@ def show(file: Path) -> int:
         return misused("known list", error)
     out = console()
     for each in found:
-        out.print(f"{each.kind.value}: {each.note or 'no note'}", markup=False)
+        out.print(shown(f"{each.kind.value}: {each.note or 'no note'}"), markup=False)
         for operation in each.operations:
-            out.print(f"    {bytes(operation).decode()}", markup=False)
+            out.print(shown(f"    {bytes(operation).decode()}"), markup=False)
     out.print(f"{len(found)} known")
     return CLEAN

@@ -9,7 +9,19 @@ from kvref.listener import Listener
 from kvref.machine import Machine
 from kvref.traces.writer import TraceWriter, header_of, safe_name
 
-__all__ = ["Live"]
+__all__ = ["CannotWrite", "Live"]
+
+
+class CannotWrite(Exception):
+    """The trace of the run in progress: the campaign must not go on without it."""
+
+
+class _Writer(TraceWriter):
+    def _write(self, line: Any) -> None:
+        try:
+            super()._write(line)
+        except OSError as error:
+            raise CannotWrite(f"{self.path} cannot be written: {error}") from error
 
 
 class Live:
@@ -36,7 +48,7 @@ class Live:
         self._writer: TraceWriter | None = None
 
     def listen(self, run: int, configuration: Any) -> Listener | None:
-        """The listener of a run that begins."""
+        """The listener of a run that begins; CannotWrite if there is no place for its file."""
         if not self._on:
             return None
         self._end()
@@ -49,7 +61,10 @@ class Live:
             seed=self._seed,
             run=run,
         )
-        self._writer = TraceWriter(self.path, self._machine, header)
+        try:
+            self._writer = _Writer(self.path, self._machine, header)
+        except OSError as error:
+            raise CannotWrite(f"--live: {error}") from error
         return self._writer
 
     def close(self) -> None:

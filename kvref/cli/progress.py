@@ -43,6 +43,10 @@ class Progress:
         if self._live is not None:
             self._live.stop()
 
+    def tries(self, left: int, tries: int) -> None:
+        """How far a shrinking is."""
+        self.show(lambda elapsed: f"{elapsed:5.0f} s  {left:,} operations left, {tries:,} tries")
+
     def show(self, line: Callable[[float], str]) -> None:
         """Put `line(seconds since it began)`, if it is time for one."""
         elapsed = time.monotonic() - self._began

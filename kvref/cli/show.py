@@ -7,16 +7,17 @@ from pathlib import Path
 
 from rich.console import Console
 
-from kvref.cli.exits import CLEAN, INTERRUPTED, UNTESTABLE, console, misused
+from kvref.cli.bench import Unsuited, bench_of
+from kvref.cli.exits import CLEAN, INTERRUPTED, UNTESTABLE, console, misused, shown
 from kvref.cli.step_view import StepView
-from kvref.machine import unsuited
+from kvref.files import over_input, replace
 from kvref.page.show import show
 from kvref.registry import UnknownTarget
 from kvref.steps import Step
 from kvref.target import CannotBuild
 from kvref.traces.format import TraceError
 from kvref.traces.reader import read
-from kvref.traces.writer import replace
+from kvref.traces.targets import NoTarget, target_of
 
 __all__ = ["show_file"]
 
@@ -29,23 +30,19 @@ def show_file(
         trace = read(path)
     except TraceError as error:
         return misused("show", error)
-    target = target or trace.header.target
-    if target is None:
-        return misused("show", f"{path} names no target; give one with --target")
     to = output or path.with_suffix(".html")
-    if to.exists() and to.samefile(path):
-        return misused("show", f"{path} is the trace itself; give another file with -o")
+    over = over_input(to, path)
+    if over is not None:
+        return misused("show", f"{over} with -o")
     try:
-        with trace.machine.bench(
-            target, seconds=time_limit, isolate=isolate, look_every=trace.header.look_every
-        ) as bench:
-            why = unsuited(trace.program.configuration, bench.promises)
-            if why is not None:
-                return misused("show", f"{target} cannot be built so: {why}", UNTESTABLE)
+        target = target_of(trace, path, target, ("kvref", "show", str(path), "--target"))
+        with bench_of(trace, target, isolate=isolate, time_limit=time_limit) as bench:
             page, verdict = show(
                 trace, bench, target=target, name=path.name, in_plain=_as_on_a_terminal
             )
-    except (UnknownTarget, CannotBuild) as error:
+    except NoTarget as error:
+        return misused("show", error)
+    except (UnknownTarget, Unsuited, CannotBuild) as error:
         return misused("show", error, UNTESTABLE)
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -55,7 +52,7 @@ def show_file(
         return misused("show", error)
     out = console()
     for sentence in (verdict.title, *verdict.sentences):
-        out.print(sentence, markup=False)
+        out.print(shown(sentence), markup=False)
     out.print(f"written to {to} ({len(page) / 1024:,.0f} KiB)", markup=False)
     return CLEAN
 

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from rich.console import Console
-from rich.live import Live
-from rich.text import Text
 
-from kvref.cli.exits import CLEAN, FOUND, INTERRUPTED, console, misused
+from kvref.cli.bench import Unsuited, bench_of, not_failing
+from kvref.cli.exits import CLEAN, FOUND, INTERRUPTED, console, misused, shown
 from kvref.cli.findings import body
+from kvref.cli.progress import Progress
+from kvref.files import over_input
 from kvref.registry import UnknownTarget
 from kvref.shrink import NotFailing, Shrunk, shrink
 from kvref.target import CannotBuild
 from kvref.traces.failures import write_failure
 from kvref.traces.format import TraceError
 from kvref.traces.reader import read
+from kvref.traces.targets import NoTarget, replay_command, target_of
 
 __all__ = ["shrink_file"]
 
@@ -37,20 +37,28 @@ def shrink_file(
         trace = read(path)
     except TraceError as error:
         return misused("shrink", error)
-    target = target or trace.header.target
-    if target is None:
-        return misused("shrink", f"{path} names no target; give one")
     to = out or path.with_name(f"{path.stem}-shrunk.jsonl")
+    if to.suffix == ".py":
+        return misused("shrink", f"{to} is where the program goes; -o names the trace beside it")
+    over = over_input(to, path) or over_input(to.with_suffix(".py"), path)
+    if over is not None:
+        return misused("shrink", f"{over} with -o")
     screen = console()
     began = time.monotonic()
     try:
+        target = target_of(trace, path, target, ("kvref", "shrink", str(path)))
         with (
-            trace.machine.bench(
-                target, seconds=time_limit, isolate=isolate, look_every=trace.header.look_every
-            ) as bench,
-            _progress(screen) as progress,
+            bench_of(trace, target, isolate=isolate, time_limit=time_limit) as bench,
+            Progress(screen) as progress,
         ):
-            shrunk = shrink(trace.machine, bench, trace.program, seconds=seconds, progress=progress)
+            try:
+                shrunk = shrink(
+                    trace.machine, bench, trace.program, seconds=seconds, progress=progress.tries
+                )
+            except NotFailing:
+                why = not_failing(trace, bench, target)
+                screen.print(shown(f"{path} {why}: there is nothing to shrink"), markup=False)
+                return FOUND
             write_failure(
                 to,
                 trace.machine,
@@ -64,15 +72,13 @@ def shrink_file(
                 note=trace.header.note,
             )
             lines = body(trace.machine, bench, shrunk)
-    except NotFailing:
-        screen.print(f"{path} does not fail on {target}: there is nothing to shrink", markup=False)
-        return FOUND
-    except (UnknownTarget, CannotBuild, OSError) as error:
+    except (NoTarget, UnknownTarget, Unsuited, CannotBuild, OSError) as error:
         return misused("shrink", error)
     except KeyboardInterrupt:  # before there was anything to keep
         return INTERRUPTED
     _say(screen, lines, shrunk, len(trace.program.operations), time.monotonic() - began)
     screen.print(f"written to {to}, and as a program beside it (.py)", markup=False)
+    screen.print(f"replay it: {replay_command(to, target)}", markup=False)
     return INTERRUPTED if shrunk.interrupted else CLEAN
 
 
@@ -85,27 +91,3 @@ def _say(screen: Console, lines: list[str], shrunk: Shrunk, was: int, seconds: f
     for line in lines:
         screen.print(f"    {line}", markup=False)
     screen.print(str(shrunk.divergence), markup=False)
-
-
-@contextmanager
-def _progress(screen: Console) -> Iterator[Callable[[int, int], None]]:
-    """On a terminal a line that is rewritten; anywhere else a line every ten seconds."""
-    began = time.monotonic()
-    due = began + 10.0
-
-    def line(operations: int, tries: int) -> str:
-        passed = time.monotonic() - began
-        return f"{passed:5.0f} s  {operations:,} operations left, {tries:,} tries"
-
-    if screen.is_terminal:
-        with Live(console=screen, refresh_per_second=4, transient=True) as live:
-            yield lambda operations, tries: live.update(Text(line(operations, tries)))
-        return
-
-    def put(operations: int, tries: int) -> None:
-        nonlocal due
-        if time.monotonic() >= due:
-            due = time.monotonic() + 10.0
-            screen.print(line(operations, tries))
-
-    yield put

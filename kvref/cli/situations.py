@@ -9,6 +9,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from kvref.cli.exits import CLEAN, FOUND, misused
+from kvref.cli.report import id_width
+from kvref.machine import unsuited
 from kvref.registry import UnknownTarget, find, find_requests
 from kvref.situations.registry import SITUATIONS
 from kvref.situations.replay import run
@@ -22,7 +24,10 @@ def situations(name: str | None, target: str | None) -> int:
     """List them, or show one and, with a target, judge its example there; the exit status."""
     console = Console(highlight=False, soft_wrap=name is not None)
     if name is None:
-        table = Table("situation", "what has happened", box=None, header_style="bold")
+        table = Table(box=None, header_style="bold")
+        width = id_width(max(map(len, SITUATIONS)), console.width)
+        table.add_column("situation", min_width=width, overflow="fold")
+        table.add_column("what has happened")
         for situation in SITUATIONS.values():
             table.add_row(escape(situation.id), escape(situation.sentence))
         console.print(table)
@@ -41,6 +46,11 @@ def _judge(console: Console, name: str, target: str) -> int:
     try:
         requests = SITUATIONS[name].machine == "requests"
         factory = find_requests(target) if requests else find(target)
+        why = unsuited(WITNESSES[name].configuration, factory.promises)
+        if why is not None:
+            words = f"{target}: not judged, its promises rule it out: the example has {why}"
+            console.print(words, markup=False)
+            return CLEAN
         judge, tally = run(WITNESSES[name], target, factory)
     except (UnknownTarget, CannotBuild) as error:
         return misused("situations", error)

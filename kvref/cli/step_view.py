@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from rich.console import Console
 from rich.text import Text
 
+from kvref.cli.exits import shown
 from kvref.steps import Change, PoolPage, Step
 from kvref.tree import TreeNode
 
@@ -49,7 +50,7 @@ class StepView:
             put("      " + "=" * 60, "bold red")
 
     def _put(self, line: str, style: str = "") -> None:
-        self._console.print(Text(line, style=style))
+        self._console.print(Text(shown(line), style=style))
 
 
 def _tree(roots: Iterable[TreeNode]) -> Iterator[str]:

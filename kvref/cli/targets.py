@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from kvref.cli.report import id_width
 from kvref.registry import GROUP, UnknownTarget, load, registered
 from kvref.requests.target import RequestTargetFactory
 
@@ -19,7 +20,11 @@ def targets() -> None:
     if not found:
         console.print(f"No targets are registered (entry point group {GROUP}).")
         return
-    table = Table("target", "factory", "what it is", box=None, header_style="bold")
+    table = Table(box=None, header_style="bold")
+    width = id_width(max(map(len, found)), console.width)
+    table.add_column("target", min_width=width, overflow="fold")
+    table.add_column("factory", overflow="fold")
+    table.add_column("what it is", overflow="fold")
     for name, entry in found.items():
         try:
             factory = load(name)

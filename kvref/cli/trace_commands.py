@@ -1,4 +1,4 @@
-"""The commands on files: replay, shrink, known failures, and request traces made up."""
+"""The commands on traces: replay, shrink, export, show, generate, and known failures."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from kvref.cli import replay as replay_command
 from kvref.cli import show as show_command
 from kvref.cli import shrink as shrink_command
 from kvref.cli import workload as workload_command
-from kvref.cli.options import Isolate, TimeLimit
+from kvref.cli.options import LONGEST_LIMIT, Isolate, TimeLimit, a_number, given
 from kvref.export.text import Style
+from kvref.traces.failures import FAILURES
 
 __all__ = ["register"]
 
@@ -45,18 +46,21 @@ _OF_REQUESTS = "A trace of requests, in Mooncake's format"
 
 
 def replay(
+    context: typer.Context,
     file: Annotated[Path, typer.Argument(help="A trace of operations, or one of requests.")],
     target: Annotated[
         str | None,
         typer.Argument(
             help="A registered name (see `kvref targets`), or module:factory.",
-            show_default="what the trace names, of requests kvgpu-radix",
+            show_default="the registered one that the trace names, of requests kvgpu-radix",
         ),
     ] = None,
     time_limit: Annotated[
         float | None,
         typer.Option(
             min=0.001,
+            max=LONGEST_LIMIT,
+            callback=a_number,
             help="Seconds for one operation; longer is a hang.",
             show_default=f"{fuzz_command.TIME_LIMIT:g}, of a trace of requests 60",
         ),
@@ -128,6 +132,14 @@ def replay(
             min=1, help="Tokens that a request makes in a round.", rich_help_panel=_OF_REQUESTS
         ),
     ] = 16,
+    out: Annotated[
+        Path,
+        typer.Option(
+            help="Folder for what is kept of a difference.",
+            file_okay=False,
+            rich_help_panel=_OF_REQUESTS,
+        ),
+    ] = FAILURES,
     block_tokens: Annotated[
         int,
         typer.Option(
@@ -139,8 +151,9 @@ def replay(
 ) -> None:
     """Run a trace again: of operations, whether it still fails; of requests, as an engine would.
 
-    Operations: exit status 0 it agrees with the oracle, 1 it fails, 2 the file cannot be read, 125
-    the target cannot be imported or built, as `git bisect run` wants it.
+    Exit status: 0 it agrees with the oracle, 1 it fails (or could not be judged to its end, or no
+    request ran), 2 the file cannot be read, 125 the target cannot be used, as `git bisect run`
+    wants it.
 
     Requests arrive when the trace says, are computed in chunks, decoded in steps, published on
     the way, preempted where there is no room; one in a hundred is aborted. What a request finds
@@ -161,9 +174,16 @@ def replay(
         decode_step=decode_step,
         block_tokens=block_tokens,
         time_limit=time_limit or 60.0,
+        out=out,
     )
     options = replay_command.Options(
-        target, step, isolate, time_limit or fuzz_command.TIME_LIMIT, workload
+        target,
+        step,
+        isolate,
+        time_limit or fuzz_command.TIME_LIMIT,
+        workload,
+        of_operations=given(context, _OF_OPERATIONS),
+        of_requests=given(context, _OF_REQUESTS),
     )
     raise typer.Exit(replay_command.replay(file, options))
 
@@ -180,7 +200,7 @@ def generate(
 def shrink(
     file: Annotated[Path, typer.Argument(help="A trace that fails.")],
     target: Annotated[
-        str | None, typer.Argument(help="Instead of the target that the trace names.")
+        str | None, typer.Argument(help="Instead of the registered target that the trace names.")
     ] = None,
     out: Annotated[
         Path | None,
@@ -205,7 +225,7 @@ def shrink(
 
 
 def export(
-    file: Annotated[Path, typer.Argument(help="A trace of operations on a bare manager.")],
+    file: Annotated[Path, typer.Argument(help="A trace of operations.")],
     out: Annotated[
         Path | None,
         typer.Option("-o", "--out", help="Where to.", show_default="the standard output"),
@@ -216,15 +236,17 @@ def export(
     manager: Annotated[
         str | None,
         typer.Option(
-            help="The class to import, module:Class.",
-            show_default="the one of kvgpu that the trace names, or its RadixCacheManager",
+            help="The class to import, module:Class: a cache manager, or of whole requests "
+            "one like kvgpu:RequestManager.",
+            show_default="the one of kvgpu that the trace names, or its RadixCacheManager or "
+            "RequestManager",
         ),
     ] = None,
 ) -> None:
     """Make a program of a trace that needs nothing of kvref.
 
-    It asserts all that has to come back, and last what differed: it fails on a manager that fails
-    as recorded, and passes on a right one. Nothing in the trace can become code of its own. Exit
+    It asserts all that has to come back, and last what differed: it fails on what fails as
+    recorded, and passes on what is right. Nothing in the trace can become code of its own. Exit
     status: 0 written, 2 the file cannot be read or written.
     """
     raise typer.Exit(export_command.export_file(file, out, style, manager))
@@ -234,11 +256,20 @@ def known_add(
     file: Annotated[Path, typer.Argument(help="The known failures; made if it is not there.")],
     trace: Annotated[Path, typer.Argument(help="A trace that fails.")],
     note: Annotated[str, typer.Option(help="What it is, and where it is being mended.")] = "",
+    target: Annotated[
+        str | None, typer.Option(help="Instead of the registered target that the trace names.")
+    ] = None,
     time_limit: TimeLimit = fuzz_command.TIME_LIMIT,
     isolate: Isolate = False,
 ) -> None:
-    """Shrink the trace and add it to the failures that `kvref fuzz --known` goes past."""
-    raise typer.Exit(known_command.add(file, trace, note, isolate=isolate, time_limit=time_limit))
+    """Shrink the trace and add it to the failures that `kvref fuzz --known` goes past.
+
+    Exit status: 0 it is in the file, 1 it does not fail, 2 a file or the target cannot be used,
+    130 interrupted.
+    """
+    raise typer.Exit(
+        known_command.add(file, trace, note, target=target, isolate=isolate, time_limit=time_limit)
+    )
 
 
 def known_list(
@@ -255,7 +286,7 @@ def show(
         typer.Option("-o", "--output", help="Where to.", show_default="FILE with .html"),
     ] = None,
     target: Annotated[
-        str | None, typer.Option(help="Instead of the target that the trace names.")
+        str | None, typer.Option(help="Instead of the registered target that the trace names.")
     ] = None,
     time_limit: TimeLimit = fuzz_command.TIME_LIMIT,
     isolate: Isolate = False,

@@ -7,6 +7,7 @@ from collections import Counter
 from rich.console import Console
 from rich.markup import escape
 
+from kvref.cli.exits import shown
 from kvref.cli.machines import Machine
 from kvref.known import KnownFailures
 
@@ -52,9 +53,10 @@ def judged(console: Console, machine: Machine, of_what: str, *, title: bool) -> 
 def known_failures(console: Console, known: KnownFailures) -> None:
     """How often each known failure was met."""
     for each, count in known.met:
-        console.print(f"known, {count} times: {each.kind.value}, {each.note}", markup=False)
+        console.print(f"known, {count} times: {each.kind.value}, {shown(each.note)}", markup=False)
     for each in known.not_met:
-        console.print(f"known, and did not occur: {each.kind.value}, {each.note}", markup=False)
+        note = shown(each.note)
+        console.print(f"known, and did not occur: {each.kind.value}, {note}", markup=False)
 
 
 def verdict(

@@ -11,8 +11,12 @@ import msgspec
 from rich.console import Console
 from rich.markup import escape
 
-from kvref.cli.exits import CLEAN, FOUND, INTERRUPTED, misused
+from kvref.cli.bench import Unsuited
+from kvref.cli.exits import CLEAN, FOUND, INTERRUPTED, UNTESTABLE, misused
+from kvref.cli.exits import console as report_console
 from kvref.cli.progress import Progress
+from kvref.cli.shrink_latest import keep_short
+from kvref.machine import unsuited
 from kvref.registry import UnknownTarget, find_requests
 from kvref.requests.configuration import DType, RequestConfiguration
 from kvref.requests.laws import REQUEST_LAWS
@@ -43,6 +47,7 @@ class Options:
     decode_step: int
     block_tokens: int
     time_limit: float
+    out: Path
 
     def setup(self, trace: list[TracedRequest]) -> Setup:
         """As the replay takes them; ValueError for sizes that go not together."""
@@ -79,14 +84,20 @@ class Options:
 
 def replay_requests(path: Path, target: str, options: Options) -> int:
     """Replay a request trace; returns the exit status."""
-    console = Console(highlight=False, soft_wrap=True)
+    console = report_console()
     try:
-        factory = find_requests(target)
         trace = read_requests(path, limit=options.requests, block_tokens=options.block_tokens)
         setup = options.setup(trace)
-        replay = Replay(factory, trace, setup)
-    except (UnknownTarget, UnreadableTrace, CannotBuild, ValueError) as error:
+    except (UnreadableTrace, ValueError) as error:
         return misused("replay", error)
+    try:
+        factory = find_requests(target)
+        why = unsuited(setup.configuration, factory.promises)
+        if why is not None:
+            raise Unsuited(target, why)
+        replay = Replay(factory, trace, setup)
+    except (UnknownTarget, Unsuited, CannotBuild) as error:
+        return misused("replay", error, UNTESTABLE)
     size, pages = setup.configuration.page_size, setup.configuration.num_pages
     console.print(
         f"{escape(str(path))}: {len(trace):,} requests on {escape(target)}, "
@@ -104,8 +115,15 @@ def replay_requests(path: Path, target: str, options: Options) -> int:
     elapsed = time.monotonic() - began
     _summary(console, replay, len(trace), elapsed, interrupted=interrupted)
     if replay.judge.divergence is not None:
+        keep_short(console, replay, factory, target, options.out)
         return FOUND
-    return INTERRUPTED if interrupted else CLEAN
+    if interrupted:
+        return INTERRUPTED
+    return CLEAN if _some_ran(replay) else FOUND
+
+
+def _some_ran(replay: Replay) -> bool:
+    return replay.schedule.counts.ended > replay.schedule.counts.too_long
 
 
 def generate_trace(path: Path, requests: int, seed: int) -> int:
@@ -115,9 +133,7 @@ def generate_trace(path: Path, requests: int, seed: int) -> int:
         path.write_bytes(b"\n".join(lines) + b"\n")
     except OSError as error:
         return misused("generate", error)
-    Console(highlight=False, soft_wrap=True).print(
-        f"{requests:,} requests written to {path}", markup=False
-    )
+    report_console().print(f"{requests:,} requests written to {path}", markup=False)
     return CLEAN
 
 
@@ -170,6 +186,10 @@ def _summary(
         console.print(
             f"[bold]interrupted[/bold]: clean for {judge.count:,} operations, "
             f"{counts.ended:,} requests"
+        )
+    elif not _some_ran(replay):
+        console.print(
+            "[bold red]too little to say[/bold red]: no request ran, each is longer than the pool"
         )
     else:
         console.print(

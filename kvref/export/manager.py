@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 from kvref.configuration import Configuration
 from kvref.divergence import DivergenceKind
+from kvref.export.lines import Lines
 from kvref.export.rehearsal import Rehearsed, Step, rehearse
-from kvref.export.steps import Lines, lines_of
+from kvref.export.steps import lines_of
 from kvref.export.text import ManagerName, Style, about, comment
 from kvref.operations import FOREIGN, tensor_functions
 from kvref.promises import Promises

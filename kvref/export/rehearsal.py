@@ -27,7 +27,7 @@ from kvref.refusals import BUILTIN, Refusal
 from kvref.requests.executor import RequestAnswer
 from kvref.traces.format import Record
 
-__all__ = ["Rehearsed", "Step", "rehearse"]
+__all__ = ["Rehearsed", "Step", "raised", "rehearse"]
 
 
 @dataclass
@@ -150,9 +150,7 @@ class _Right:
         step = self.steps[-1]
         expected = step.expected
         if isinstance(expected, Refusal):
-            builtin = BUILTIN[expected.kind]
-            bases = [each.__name__ for each in builtin.__mro__]
-            return Raised(expected.kind, bases, builtin.__name__, "", expected.fields)
+            return raised(expected)
         if isinstance(operation, Match):
             handle, slots = expected
             return Returned(slots, handle.cached_len)
@@ -183,6 +181,13 @@ class _Right:
 
     def _own_choice(self, expected: Any) -> bool:
         return self._promises.eviction == "legal" and isinstance(expected, int)
+
+
+def raised(refusal: Refusal) -> Raised:
+    """The answer of a target that refuses rightly."""
+    builtin = BUILTIN[refusal.kind]
+    bases = [each.__name__ for each in builtin.__mro__]
+    return Raised(refusal.kind, bases, builtin.__name__, "", refusal.fields)
 
 
 def _slots(got: str | None) -> list[int] | None:

@@ -2,48 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-
 from kvref.divergence import DivergenceKind
+from kvref.export.lines import Lines, add_refusal
 from kvref.export.rehearsal import Step
 from kvref.export.text import Style, comment
 from kvref.operations import Evict, Insert, Match
 from kvref.promises import Promises
-from kvref.refusals import BUILTIN, NAMES, Refusal
+from kvref.refusals import Refusal
 from kvref.traces.format import DivergenceLine
 
-__all__ = ["Lines", "lines_of"]
+__all__ = ["lines_of"]
 
 _KIND = DivergenceKind
-
-
-@dataclass
-class Lines:
-    """The lines of one operation, by the law that each part of them asks for."""
-
-    parts: list[tuple[tuple[str, ...], list[str]]] = field(default_factory=list)
-
-    def add(self, laws: tuple[str, ...], *lines: str) -> None:
-        """In the order in which the judge compares."""
-        self.parts.append((laws, list(lines)))
-
-    @property
-    def text(self) -> list[str]:
-        """All of them."""
-        return [line for _laws, lines in self.parts for line in lines]
-
-    def until(self, divergence: DivergenceLine) -> tuple[list[str], list[str]]:
-        """What comes before the part that fails, and that part; nothing comes after it.
-
-        The part is empty where the operation's lines do not ask for that law.
-        """
-        before: list[str] = []
-        for laws, lines in self.parts:
-            if divergence.law in laws:
-                return before, lines
-            before += lines
-        return before, []
+_REFUSALS = ("refusals", "answers-in-time")
 
 
 def lines_of(
@@ -57,7 +28,9 @@ def lines_of(
         lines.add((), comment(f"Not issued, since the manager promises nothing of it: {call}"))
         return lines
     if isinstance(step.expected, Refusal):
-        _refusal(lines, call, step.expected, promises, style, divergence)
+        add_refusal(
+            lines, _REFUSALS, call, step.expected, promises.refusal_errors, style, divergence
+        )
         _sizes(lines, step, divergence)
         return lines
     accepted = ("accepts", "answers-in-time")
@@ -147,46 +120,3 @@ def _own_choice(
         same = f"assert sorted(indices.tolist()) == {sorted(step.chosen)}"
         lines.add((), "# Its own choice; the calls that follow were made after this one:", same)
         lines.add((), "overwrite(indices)")
-
-
-def _refusal(
-    lines: Lines,
-    call: str,
-    refusal: Refusal,
-    promises: Promises,
-    style: Style,
-    divergence: DivergenceLine | None,
-) -> None:
-    """A call that has to be refused, in the words of the style."""
-    builtin = "Exception" if promises.refusal_errors == "any" else BUILTIN[refusal.kind].__name__
-    wrong_error = divergence is not None and divergence.kind is _KIND.WRONG_REFUSAL
-    checks = list(_checks(refusal, promises, "error"))
-    if wrong_error:
-        # Whatever came is caught, so that it is the comparison that fails.
-        checks.insert(0, f"isinstance(error, {builtin})")
-        builtin = "Exception"
-    accepted = divergence is not None and divergence.kind is _KIND.ACCEPTED
-    asserted = [] if accepted else [f"assert {' and '.join(checks)}"] if checks else []
-    above = comment(f"Has to be {refusal}.")
-    if style is Style.PYTEST:
-        binding = " as caught" if asserted else ""
-        block = [f"with pytest.raises({builtin}){binding}:", f"    {call}"]
-        if asserted:
-            block += ["error = caught.value", *asserted]
-    else:
-        binding = " as error" if asserted else ""
-        block = ["try:", f"    {call}", f"except {builtin}{binding}:"]
-        block += [f"    {line}" for line in asserted or ["pass"]]
-        block += ["else:", '    raise AssertionError("accepted")']
-    lines.add(("refusals", "answers-in-time"), above, *block)
-
-
-def _checks(refusal: Refusal, promises: Promises, error: str) -> Iterator[str]:
-    """What the exception has to be besides the builtin that is caught."""
-    if promises.refusal_errors != "named":
-        return
-    name = NAMES.get(refusal.kind)
-    if name is not None:
-        yield f'"{name}" in kinds({error})'
-    for field_name, value in refusal.fields.items():
-        yield f"{error}.{field_name} == {value}"

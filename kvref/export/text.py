@@ -28,7 +28,7 @@ class Style(enum.Enum):
 
 
 class ManagerName(NamedTuple):
-    """The class that a program imports."""
+    """The class that a program imports: of bare managers, or of whole requests."""
 
     module: str
     name: str

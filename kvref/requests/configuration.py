@@ -41,12 +41,21 @@ class RequestConfiguration(Configuration, frozen=True, kw_only=True):
                 raise ValueError(f"{name} must be at least 1, got {size}")
 
     @property
+    def digit_bits(self) -> int:
+        """The bits of the integers that the dtype holds exactly, from 0 on."""
+        exact = {"float32": 24, "float16": 11, "bfloat16": 8, "int8": 7, "uint8": 7}
+        return exact.get(self.dtype, 3)  # fp8
+
+    @property
+    def digits(self) -> int:
+        """How many such integers of a row of K or V make a number, which the row repeats."""
+        return min(self.head_dim, 62 // self.digit_bits)
+
+    @property
     def tag_bits(self) -> int:
         """The bits of the tags that a row of K or V can name, beside whose row it is."""
-        exact = {"float32": 24, "float16": 11, "bfloat16": 8, "int8": 7, "uint8": 7}
-        bits = exact.get(self.dtype, 3)  # fp8
         rows = 2 * self.layers * self.kv_heads
-        return bits * min(self.head_dim, 62 // bits) - rows.bit_length() - 1
+        return self.digit_bits * self.digits - rows.bit_length() - 1
 
     @property
     def longest(self) -> int:

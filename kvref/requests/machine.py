@@ -123,7 +123,7 @@ class RequestBench:
 
     Args:
         start: gives the executor of a new target; by default one in this process.
-        seconds: the limit of one operation there.
+        seconds: the limit of one operation there, or None for none.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class RequestBench:
         factory: RequestTargetFactory,
         *,
         look_every: int,
-        seconds: float = 10.0,
+        seconds: float | None = 10.0,
         start: Callable[[RequestConfiguration], RequestExecutor] | None = None,
     ) -> None:
         self.promises = factory.promises

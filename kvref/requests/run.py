@@ -38,6 +38,9 @@ class Outcome(msgspec.Struct, frozen=True):
 class RequestRun:
     """What `kvref.requests.judge.RequestJudge` knows of its run; the attributes are told there."""
 
+    oracle_class: type[RequestOracle] = RequestOracle
+    """What makes `oracle`; a subclass may name another."""
+
     def __init__(
         self,
         executor: RequestExecutor,
@@ -50,7 +53,7 @@ class RequestRun:
     ) -> None:
         self.configuration = configuration
         self.promises = promises
-        self.oracle = RequestOracle(
+        self.oracle = self.oracle_class(
             configuration,
             keeps_prefixes=promises.keeps_prefixes,
             granularity=promises.granularity,

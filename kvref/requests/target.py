@@ -11,7 +11,12 @@ from kvref.requests.configuration import RequestConfiguration
 from kvref.requests.promises import RequestPromises
 from kvref.target import CannotBuild
 
-__all__ = ["RequestTarget", "RequestTargetFactory", "TellsVictims"]
+__all__ = ["ON_THE_DEVICE", "RequestTarget", "RequestTargetFactory", "TellsVictims"]
+
+ON_THE_DEVICE = 8
+"""The bridge to kvgpu asks on the host where to store, and at every store of this number as a
+kernel is told. An exported program does the same: what an upload has to bring depends on the last.
+"""
 
 
 class RequestTarget(Protocol):
@@ -92,5 +97,5 @@ class RequestTargetFactory:
         """A new one without requests; CannotBuild if the factory raises."""
         try:
             return self.build(configuration)
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # sys.exit(0) would end kvref as a success
             raise CannotBuild(configuration, f"{type(error).__name__}: {error}") from error

@@ -24,7 +24,8 @@ def run(
 ) -> tuple[Any, Tally]:
     """The judge, after the last operation or the first difference, and what was met.
 
-    `factory` has to be of the witness's machine; CannotBuild if it raises.
+    `factory` has to be of the witness's machine, and promise such a configuration (`unsuited`);
+    CannotBuild if it raises.
     """
     counting = Counting(name, factory.promises)
     watcher = counting.watch(witness.configuration)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Iterable, Sequence
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
 
+from kvref import revision
+from kvref.files import replace
 from kvref.promises import Promises
 from kvref.requests.promises import RequestPromises
 from kvref.situations.registry import SITUATIONS, ruled_out
@@ -85,6 +85,10 @@ class Tally(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, tag_field=
     laws: Annotated[dict[Name, LawTally], Meta(max_length=1000)] = {}
     situations: Annotated[dict[Name, SituationTally], Meta(max_length=1000)] = {}
 
+    def __post_init__(self) -> None:
+        if not self.operations and any(each.met for each in self.situations.values()):
+            raise ValueError("situations were met, and there were no operations")
+
     @property
     def machine(self) -> str:
         """Whose operations these were."""
@@ -122,11 +126,7 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
 
 def versions() -> dict[str, list[str]]:
     """Of this process."""
-    try:
-        own = version("kvref")
-    except PackageNotFoundError:  # a source tree
-        own = "unknown"
-    return {"kvref": [own], "python": [platform.python_version()]}
+    return {name: [each] for name, each in revision.versions().items()}
 
 
 def missed(tally: Tally) -> list[str]:
@@ -191,9 +191,7 @@ def decode(data: bytes | str) -> list[Tally]:
 
 def write(path: Path, tallies: Sequence[Tally]) -> None:
     """Write them to a file, whole or not at all."""
-    unfinished = path.with_name(path.name + ".part")
-    unfinished.write_bytes(encode(tallies) + b"\n")
-    unfinished.replace(path)
+    replace(path, encode(tallies) + b"\n")
 
 
 def read(path: Path) -> list[Tally]:

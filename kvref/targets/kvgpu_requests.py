@@ -15,7 +15,7 @@ from kvref.oracle import NodeView
 from kvref.refusals import RefusalKind
 from kvref.requests.configuration import RequestConfiguration
 from kvref.requests.promises import RequestPromises
-from kvref.requests.target import RequestTargetFactory
+from kvref.requests.target import ON_THE_DEVICE, RequestTargetFactory
 from kvref.targets.kv_tags import KVTags
 from kvref.targets.kvgpu_structure import fingerprint, nodes
 from kvref.targets.torch_manager import JUNK, carry
@@ -92,10 +92,10 @@ class KvgpuRequests:
     def store(self, request: Any, tags: Sequence[int]) -> None:
         """Rows that name the tags, to where the request says; then it is told so.
 
-        Where to is asked on the host, or at every eighth store as a kernel is told.
+        Where to is asked on the host, or at some stores as a kernel is told.
         """
         self._stores += 1
-        if self._stores % 8:
+        if self._stores % ON_THE_DEVICE:
             slots = torch.from_numpy(request.out_loc).to(self.kv_cache.device)
         else:
             slots = self.requests.upload([request]).out_loc

@@ -11,6 +11,7 @@ from kvref.machine import Bench, Machine, Program
 from kvref.shrink import NotFailing, Shrunk, shrink
 from kvref.testing.found import Found
 from kvref.traces.failures import python_of, record, write_failure
+from kvref.traces.targets import replay_command
 from kvref.traces.writer import safe_name
 
 __all__ = ["SECONDS", "explained", "known", "known_failures", "use_known"]
@@ -85,7 +86,7 @@ def explained(
     if shrunk.kept_buffer:
         text = f"{text}\n# {KEPT}"
     path = _path(folder, machine, target, shrunk)
-    again = f"replay it: kvref replay {path}" + ("" if target else " module:factory")
+    again = f"replay it: {replay_command(path, target)}"
     try:
         write_failure(
             path,

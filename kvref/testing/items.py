@@ -12,12 +12,13 @@ import pytest
 
 from kvref.machine import Bench, Program, unsuited
 from kvref.registry import UnknownTarget
-from kvref.replaying import replay_trace
+from kvref.replaying import early_end, replay_trace
 from kvref.target import CannotBuild
 from kvref.testing.explaining import explained, known
 from kvref.testing.found import Found
 from kvref.traces.format import Trace, TraceError
 from kvref.traces.reader import read
+from kvref.traces.targets import NoTarget, target_of
 
 __all__ = ["FAILURES", "TraceFile", "check_trace"]
 
@@ -32,19 +33,25 @@ def check_trace(
 ) -> None:
     """Replay it on `target`, or the one that it names; Found if that differs from the oracle.
 
+    Found too where the run ends early, since its caller breaks the contract there.
     `bench_of` gives what it runs on where that is at hand already, by a name or without one.
 
     Skips where the target cannot be built as the trace wants it, and is an xfail where the
-    failure is known. TraceError, UnknownTarget, CannotBuild as the reader and the target have it.
+    failure is known. TraceError, NoTarget, UnknownTarget, CannotBuild as the reader and the target
+    have it: a target that is not registered is not imported because a file names it.
     """
     trace = read(path)
-    name = target if bench_of else target or trace.header.target
-    with _bench(path, trace, name) if bench_of is None else nullcontext(bench_of(trace)) as bench:
+    name = target if bench_of is not None else _named(trace, path, target)
+    with _bench(trace, name) if bench_of is None else nullcontext(bench_of(trace)) as bench:
         why = unsuited(trace.program.configuration, bench.promises)
         if why is not None:
             pytest.skip(f"{name or 'the target'} cannot be built so: {why}")
-        divergence = replay_trace(trace, bench).divergence
+        replayed = replay_trace(trace, bench)
+        divergence = replayed.divergence
         if divergence is None:
+            early = early_end(trace, replayed)
+            if early is not None:
+                raise Found(f"{path.name} on {name or 'the target'}: {early}")
             return
         program = Program(trace.program.operations, trace.program.configuration)
         entry = known(trace.machine, bench, program)
@@ -56,9 +63,13 @@ def check_trace(
         )  # fmt: skip
 
 
-def _bench(path: Path, trace: Trace, name: str | None) -> AbstractContextManager[Bench]:
-    if name is None:
-        raise TraceError(path, 1, "names no target; --kv-target can")
+def _named(trace: Trace, path: Path, target: str | None) -> str:
+    give_one = ("pytest", "--kv-traces", str(path.parent), "--kv-target")
+    return target_of(trace, path, target, give_one)
+
+
+def _bench(trace: Trace, name: str | None) -> AbstractContextManager[Bench]:
+    assert name is not None
     look_every = trace.header.look_every
     return trace.machine.bench(name, seconds=_SECONDS, isolate=False, look_every=look_every)
 
@@ -81,7 +92,7 @@ class TraceItem(pytest.Item):
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """What is wrong with the file or the target, without the frames of the reader."""
-        if isinstance(excinfo.value, Found | TraceError | UnknownTarget | CannotBuild):
+        if isinstance(excinfo.value, Found | TraceError | NoTarget | UnknownTarget | CannotBuild):
             return excinfo.getrepr(style="value")
         return super().repr_failure(excinfo)
 

@@ -6,13 +6,18 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kvref.divergence import Divergence, DivergenceKind
-from kvref.export.exporters import beside
+from kvref.export.exporters import export
+from kvref.export.text import Style
 from kvref.machine import Bench, Machine, Program
 from kvref.shrink import same_way
 from kvref.traces.format import Record, Trace
 from kvref.traces.writer import Recorder, divergence_line, header_of, replace, write_trace
 
-__all__ = ["python_of", "record", "write_failure"]
+__all__ = ["FAILURES", "python_of", "record", "write_failure"]
+
+
+FAILURES = Path("kvref-failures")
+"""The folder for what was found, if nobody names another."""
 
 
 def record(
@@ -60,11 +65,11 @@ def write_failure(
     run: int | None = None,
     note: str | None = None,
 ) -> bool:
-    """Write one failure, whole or not at all, after running it once more; OSError if it cannot.
+    """Write one failure, after running it once more; OSError if it cannot.
 
-    With the ending .py goes what `kvref export --as script` makes of the trace, or where that
-    makes nothing of it a list of its calls. Returns
-    whether the failure came again; if it did not, the trace has the operations alone.
+    First the trace, whole or not at all. Then beside it, with the ending .py, what `kvref export
+    --as script` makes of it. Returns whether the failure came again; if it did not, the trace has
+    the operations alone.
     """
     look_every = look_every or bench.look_every
     records = record(bench, program, divergence, look_every)
@@ -80,6 +85,7 @@ def write_failure(
     )
     ending = divergence_line(divergence)
     trace = Trace(header, machine, bench.promises, program, tuple(records or ()), ending)
-    replace(path.with_suffix(".py"), beside(trace).encode())
     write_trace(path, machine, header, program, records or (), divergence)
+    if path.is_file():  # of a pipe, or /dev/null, there is no beside
+        replace(path.with_suffix(".py"), export(trace, Style.SCRIPT).encode())
     return records is not None

@@ -45,8 +45,16 @@ _LINES: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Line)
 
 
 def first_line(path: Path) -> bytes:
-    """The first line, for those who have to tell kinds of files apart; TraceError if none."""
-    return next(lines_of(path), (0, b""))[1]
+    """The first line as it is, for those who have to tell kinds of files apart; b"" if none.
+
+    Whether it has an end, or too many bytes, is for the reader of that kind to say. TraceError if
+    the file cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            return file.readline(LONGEST_LINE + 1)
+    except (OSError, ValueError) as error:
+        raise TraceError(path, 0, getattr(error, "strerror", None) or str(error)) from None
 
 
 def read(path: Path) -> Trace:
@@ -89,8 +97,8 @@ def read(path: Path) -> Trace:
             _at(path, number, line.index, last)
             divergence = line
         else:
-            if last >= 0:  # it may come before any operation
-                _at(path, number, line.index, last)
+            if line.index != last:  # it may come before any operation, which is -1
+                raise TraceError(path, number, f"index {line.index}, where {last} is due")
             gap = line.reason
     program = Program(tuple(operations), configuration)
     return Trace(header, machine, promises, program, tuple(records), divergence, gap)

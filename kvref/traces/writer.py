@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import msgspec
 
 from kvref.answers import Answer
 from kvref.divergence import Divergence
+from kvref.files import replace
 from kvref.listener import AnyOracle, answer_in_words, expected_in_words
 from kvref.machine import Machine, Program, encode_promises
 from kvref.requests.executor import RequestAnswer
@@ -25,7 +25,15 @@ from kvref.traces.format import (
 )
 from kvref.tree import digest
 
-__all__ = ["Recorder", "TraceWriter", "divergence_line", "header_of", "safe_name", "write_trace"]
+__all__ = [
+    "Recorder",
+    "TraceWriter",
+    "divergence_line",
+    "header_of",
+    "replace",
+    "safe_name",
+    "write_trace",
+]
 
 
 def header_of(
@@ -151,14 +159,6 @@ def write_trace(
     if divergence is not None:
         lines.append(_json(divergence_line(divergence)))
     replace(path, b"\n".join(lines) + b"\n")
-
-
-def replace(path: Path, content: bytes) -> None:
-    """Put the content in place of what the file holds, all of it or nothing."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f"{path.name}.part")
-    unfinished.write_bytes(content)
-    os.replace(unfinished, path)
 
 
 def safe_name(text: str) -> str:

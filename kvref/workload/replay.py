@@ -10,6 +10,7 @@ from kvref.requests.executor import LocalRequestExecutor
 from kvref.requests.judge import RequestJudge
 from kvref.requests.tags import HashedTags
 from kvref.requests.target import RequestTargetFactory
+from kvref.workload.latest import Latest
 from kvref.workload.mooncake import BLOCK_TOKENS, TracedRequest
 from kvref.workload.schedule import Pace, Schedule
 
@@ -43,7 +44,9 @@ class Replay:
 
     Attributes:
         judge: what it found, and how often each law was judged.
+        latest: its latest operations, as a program of their own.
         schedule: how far it is.
+        check_every, seconds: as set up.
     """
 
     def __init__(
@@ -55,7 +58,9 @@ class Replay:
             CannotBuild: the factory cannot build it with this configuration.
         """
         configuration = setup.configuration
+        self.check_every, self.seconds = setup.check_every, setup.seconds
         self._executor = LocalRequestExecutor(factory(configuration), setup.seconds)
+        self.latest = Latest()
         self.judge = RequestJudge(
             self._executor,
             configuration,
@@ -63,6 +68,7 @@ class Replay:
             look_every=setup.check_every,
             long_run=True,
             tags=HashedTags(min(_MOST_TAG_BITS, configuration.tag_bits)),
+            observer=self.latest,
         )
         self.schedule = Schedule(
             self.judge,

@@ -78,7 +78,10 @@ def test_the_first_try_fails_with_the_program_of_the_guide(outside):
     ):
         assert line in said
         assert line in guide
-    assert "replay it: kvref replay kvref-failures/bridge-first-victims-evict.jsonl" in said
+    assert (
+        "replay it: kvref replay kvref-failures/bridge-first-victims-evict.jsonl bridge:first"
+        in said
+    )
 
 
 def test_the_campaign_finds_what_the_guide_says(outside):

@@ -29,7 +29,7 @@ REQUEST_FAULTS: dict[str, Fault] = {}
 class Fault:
     """A planted fault. `target` builds the broken manager, or the broken requests.
 
-    `manager` is the broken class of a manager, as the judge wants it.
+    `manager` is the broken class of a manager, as the judge wants it, or that of requests.
     """
 
     name: str
@@ -58,12 +58,9 @@ def request_fault(origin: str) -> Callable[[type], type]:
 
     def register(broken: type) -> type:
         name, what = _name(broken), _what(broken)
-        if issubclass(broken, RadixCore):
-            manager: Any = type(broken.__name__, (RadixCacheManager,), {"core_class": broken})
-            target = radix_requests(manager=manager, description=what)
-        else:
-            target = radix_requests(requests=_manager_of(broken), description=what)
-        REQUEST_FAULTS[name] = Fault(name, origin, what, target)
+        manager = _manager_of(broken)
+        target = radix_requests(requests=manager, description=what)
+        REQUEST_FAULTS[name] = Fault(name, origin, what, target, manager)
         return broken
 
     return register
@@ -84,6 +81,14 @@ def _manager_of(broken: Any) -> type[RequestManager]:
                 return request
 
         return BreaksRequests
+    if issubclass(broken, RadixCore):
+
+        class BreaksTheCore(RequestManager):
+            def __init__(self, manager: Any, *args: Any, **keywords: Any) -> None:
+                manager.core.__class__ = broken
+                super().__init__(manager, *args, **keywords)
+
+        return BreaksTheCore
     attribute = {PageTable: "page_table", PageAllocator: "allocator"}[broken.__base__]
 
     class BreaksAPart(RequestManager):

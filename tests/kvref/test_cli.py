@@ -23,6 +23,8 @@ from kvref.laws import LAWS
 from tests.kvref import wrong_targets
 
 ROOT = Path(__file__).parents[2]
+SMALL = str(ROOT / "examples" / "traces" / "small.jsonl")
+REGRESSION = str(ROOT / "tests" / "regressions" / "split-prefix-keeps-its-age.jsonl")
 WRONG = "tests.kvref.wrong_targets:"
 ENVIRONMENT = {
     **os.environ,
@@ -176,6 +178,11 @@ class TestMisuse:
             ("--run -1", "'--run'"),
             ("--max-failures 0", "'--max-failures'"),
             ("--time-limit 0", "'--time-limit'"),
+            ("--time-limit inf --isolate", "'--time-limit'"),
+            ("--time-limit nan", "'--time-limit'"),
+            ("--run 3 --seed 1 --ops 5", "--run is one run, whole"),
+            ("--run 3 --seed 1 --seconds 5", "--run is one run, whole"),
+            ("--run 3", "give its --seed"),
             ("--look-every 0", "'--look-every'"),
             ("--out pyproject.toml", "'--out'"),
             ("--no-such-option", "--no-such-option"),
@@ -190,7 +197,27 @@ class TestMisuse:
         assert "fuzz" in kvref(status=2)
 
     def test_the_help_names_the_exit_statuses(self, kvref):
-        assert "0 clean, 1 a difference was found" in kvref("--help", status=0)
+        text = " ".join(kvref("--help", status=0).split())
+        for words in ("0 clean, 1 a difference was found", "125 (replay, show)", "141 nobody read"):
+            assert words in text
+
+    def test_an_exception_that_nobody_caught_is_no_verdict(self, kvref, monkeypatch):
+        def bug(*_: object, **__: object):
+            raise EOFError("not of the target")
+
+        monkeypatch.setattr("kvref.cli.fuzz.fuzz", bug)
+        monkeypatch.setattr("kvref.cli.replay.replay", bug)
+        for command, status in (("fuzz", 2), ("replay", 125)):
+            text = kvref(command, "x", status=status)
+            assert "kvref: this is a bug of kvref's own, and no verdict on the target" in text
+            assert "EOFError: not of the target" in text
+
+    def test_an_interrupt_anywhere_is_one(self, kvref, monkeypatch):
+        def interrupted(*_: object, **__: object):
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr("kvref.cli.report.report", interrupted)
+        kvref("report", "x", status=130)
 
 
 class TestTargets:
@@ -268,6 +295,24 @@ class TestAsAProcess:
         assert texts[2][0] == ""
         assert "no target named 'nothing'" in texts[2][1]
 
+    def test_an_output_that_takes_no_more_is_no_verdict(self, tmp_path):
+        kvref = [sys.executable, "-m", "kvref"]
+        for command in (["replay", SMALL, "--requests", "3"], ["export", REGRESSION]):
+            arguments = [*kvref, *command]
+            with open("/dev/full", "wb") as full:
+                done = subprocess.run(
+                    arguments, stdout=full, stderr=subprocess.PIPE, env=ENVIRONMENT, check=False
+                )
+            assert done.returncode == 2
+            assert done.stderr.startswith(b"kvref: the output cannot be written: [Errno 28]")
+            read, write = os.pipe()
+            os.close(read)
+            done = subprocess.run(
+                arguments, stdout=write, stderr=subprocess.PIPE, env=ENVIRONMENT, check=False
+            )
+            os.close(write)
+            assert (done.returncode, done.stderr) == (141, b"")
+
     @pytest.mark.parametrize("isolate", [False, True])
     def test_ctrl_c_prints_what_was_clean(self, tmp_path, isolate):
         options = ("--isolate",) if isolate else ()
@@ -280,4 +325,5 @@ class TestAsAProcess:
         assert process.returncode == 130
         assert re.search(r"[1-9][\d,]* operations in", out)
         assert out.endswith("interrupted: clean so far\n")
+        assert "no difference from the oracle" not in out
         assert err == ""

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from kvref.campaign import Totals, campaign, start_locally
 from kvref.cli import findings as findings_module
 from kvref.cli import fuzz as fuzz_command
+from kvref.cli import progress
 from kvref.configuration import Configuration
 from kvref.divergence import DivergenceKind
 from kvref.machine import Program
 from kvref.manager_machine import MANAGER, ManagerBench
 from kvref.operations import Evict, Insert, Lock, Match, Unlock
-from kvref.registry import find
+from kvref.promises import Promises
+from kvref.registry import UnknownTarget, find
 from kvref.target import TargetFactory
+from kvref.testing.found import Found
+from kvref.testing.items import check_trace
 from kvref.traces.failures import record, write_failure
 from kvref.traces.reader import read
+from kvref.traces.writer import header_of, write_trace
 from tests.kvref.test_cli import ENVIRONMENT, WRONG
 from tests.kvref.wrong_targets import ForgetsRecency
 
@@ -28,6 +35,10 @@ FORGETS = WRONG + "ForgetsRecency"
 MINIMAL = Program(
     (Insert((0, 0), (0, 1)), Insert((1,), (2,)), Match((0,)), Evict(2)),
     Configuration(num_pages=3),
+)
+
+FIFO = Program(
+    (Insert((0,), (0,)), Insert((1,), (1,)), Match((0,)), Evict(1)), Configuration(policy="fifo")
 )
 
 
@@ -38,6 +49,17 @@ def put(path: Path, program: Program = MINIMAL, target: str = FORGETS, **about) 
     assert divergence is not None
     name = about.pop("named", target)
     assert write_failure(path, MANAGER, bench, program, divergence, target=name, **about)
+    return path
+
+
+def stops_early(path: Path) -> Path:
+    """The trace of a manager that trusts its caller, who gives it a page that it holds already."""
+    program = Program(
+        (Insert((0,), (0,)), Insert((1,), (0,)), Evict(1)),
+        Configuration(num_pages=2, checked=False),
+    )
+    header = header_of(MANAGER, "kvgpu-radix", Promises(), program.configuration)
+    write_trace(path, MANAGER, header, program)
     return path
 
 
@@ -54,7 +76,7 @@ def long(tmp_path):
 class TestReplay:
     def test_it_still_fails(self, kvref, tmp_path):
         path = put(tmp_path / "a.jsonl", note="what it was")
-        text = kvref("replay", str(path), status=1)
+        text = kvref("replay", str(path), FORGETS, status=1)
         assert f"4 operations on {FORGETS}\nnote: what it was\nDIFFERENCE victims" in text
         assert text.endswith("it still fails as recorded\n")
 
@@ -74,11 +96,11 @@ class TestReplay:
     def test_a_trace_without_an_end(self, kvref, tmp_path):
         path = put(tmp_path / "a.jsonl")
         path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
-        assert kvref("replay", str(path), status=1).endswith("got:      [1, 0]\n")
+        assert kvref("replay", str(path), FORGETS, status=1).endswith("got:      [1, 0]\n")
         assert "agrees" in kvref("replay", str(path), WRONG + "right", status=0)
 
     def test_step_by_step(self, kvref, tmp_path):
-        text = kvref("replay", str(put(tmp_path / "a.jsonl")), "--step", status=1)
+        text = kvref("replay", str(put(tmp_path / "a.jsonl")), FORGETS, "--step", status=1)
         assert "   2  h2, indices = cache.match_prefix(ids([0]))" in text
         assert "[0] in slots [0]  locks 0  used 3  created 1" in text
         assert text.count("DIFFERENCE victims") == 2
@@ -86,7 +108,7 @@ class TestReplay:
 
     def test_isolated(self, kvref, tmp_path):
         path = put(tmp_path / "a.jsonl")
-        assert "as recorded" in kvref("replay", str(path), "--isolate", status=1)
+        assert "as recorded" in kvref("replay", str(path), FORGETS, "--isolate", status=1)
 
     @pytest.mark.parametrize(
         ("target", "words"),
@@ -98,9 +120,7 @@ class TestReplay:
         ],
     )
     def test_what_cannot_be_tested_is_skipped_by_git_bisect(self, kvref, tmp_path, target, words):
-        operations = (Insert((0,), (0,)), Insert((1,), (1,)), Match((0,)), Evict(1))
-        fifo = Program(operations, Configuration(policy="fifo"))
-        path = put(tmp_path / "a.jsonl", fifo, WRONG + "EvictsNothing", named="x")
+        path = put(tmp_path / "a.jsonl", FIFO, WRONG + "EvictsNothing", named="x")
         assert words in kvref("replay", str(path), target, status=125)
 
     def test_a_trace_that_names_no_target(self, kvref, tmp_path):
@@ -124,31 +144,118 @@ class TestReplay:
         assert text.startswith("kvref replay: a.jsonl")
         assert words in text
 
+    def test_an_option_of_the_other_kind_is_not_passed_over(self, kvref, tmp_path):
+        path = put(tmp_path / "a.jsonl")
+        text = kvref("replay", str(path), FORGETS, "--page-size", "16", status=2)
+        assert "--page-size is for a trace of requests, and" in text
+
     def test_no_file(self, kvref):
         assert "No such file" in kvref("replay", "nowhere.jsonl", status=2)
+
+    def test_it_never_agrees_when_it_stopped_in_the_middle(self, kvref, tmp_path):
+        path = str(stops_early(tmp_path / "a.jsonl"))
+        words = "ended before operation 1 of 3 (they count from 0), cache.insert_prefix(ids([1]), "
+        for options in ((), ("--step",), ("--isolate",)):
+            text = kvref("replay", path, WRONG + "right", *options, status=1)
+            assert "not judged to its end: the run " + words in text
+            assert "no difference from the oracle" not in text
+        assert words in kvref("shrink", path, WRONG + "right", status=1)
+        known = ("known", "add", "k.jsonl", path, "--target", WRONG + "right")
+        assert words in kvref(*known, status=1)
+
+    def test_as_a_test_it_fails_where_it_stopped(self, tmp_path):
+        path = stops_early(tmp_path / "a.jsonl")
+        with pytest.raises(Found, match=r"a\.jsonl on .*right: the run ended before operation 1"):
+            check_trace(path, WRONG + "right")
+
+    def test_text_of_the_file_cannot_command_the_terminal(self, kvref, tmp_path):
+        path = put(tmp_path / "a.jsonl", note="\x1b[2Jagrees\nagrees")
+        text = path.read_text().replace("slots [1, 0]", "\\u001b[2J")
+        path.write_text(text)
+        text = kvref("replay", str(path), FORGETS, "--step", status=1)
+        assert "note: \\x1b[2Jagrees\\nagrees\n" in text
+        assert "came back \\x1b[2J, now" in text
+        assert "\x1b" not in text
+        named = put(tmp_path / "b.jsonl", named="\x1b[2J:x")
+        assert "\x1b" not in kvref("replay", str(named), status=125)
+
+
+class TestTheTargetThatAFileNames:
+    """It is imported only where it is registered: a file may come from anybody."""
+
+    @pytest.fixture
+    def planted(self, tmp_path):
+        """A module in the working directory, and a trace that names it."""
+        (tmp_path / "planted.py").write_text("open('executed', 'w').close()\n")
+        return str(put(tmp_path / "a b.jsonl", named="planted:factory"))
+
+    @pytest.mark.parametrize(
+        ("command", "words", "status"),
+        [
+            (("replay", "FILE"), "kvref replay FILE planted:factory", 125),
+            (("replay", "FILE", "--step"), "kvref replay FILE planted:factory", 125),
+            (("show", "FILE"), "kvref show FILE --target planted:factory", 125),
+            (("shrink", "FILE"), "kvref shrink FILE planted:factory", 2),
+            (
+                ("known", "add", "k.jsonl", "FILE"),
+                "kvref known add k.jsonl FILE --target planted:factory",
+                2,
+            ),
+        ],
+    )
+    def test_no_command_imports_it_and_each_says_what_to_type(
+        self, kvref, tmp_path, planted, command, words, status
+    ):
+        text = kvref(*(planted if part == "FILE" else part for part in command), status=status)
+        assert "names the target 'planted:factory', which is not registered" in text
+        assert words.replace("FILE", f"'{planted}'") in text
+        assert not (tmp_path / "executed").exists()
+        assert not (tmp_path / "k.jsonl").exists()
+
+    def test_a_test_of_it_fails_and_says_what_to_type(self, tmp_path, planted, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        with pytest.raises(UnknownTarget, match=r"--kv-target planted:factory"):
+            check_trace(Path(planted))
+        assert not (tmp_path / "executed").exists()
+
+    def test_a_registered_name_is_used(self, kvref, tmp_path):
+        path = put(tmp_path / "a.jsonl", named="kvgpu-radix")
+        assert "operations on kvgpu-radix" in kvref("replay", str(path), status=0)
 
 
 class TestShrink:
     def test_a_long_trace_becomes_a_short_one(self, kvref, tmp_path, long):
-        text = kvref("shrink", str(long), status=0)
+        text = kvref("shrink", str(long), FORGETS, status=0)
         was = len(read(long).program.operations)
         assert re.match(rf"from {was} operations to [34], in \d+ tries and [\d.]+ s\n", text)
         assert "    cache = RadixCacheManager(" in text
         short = tmp_path / "long-shrunk.jsonl"
         assert f"written to {short}" in text
         assert len(read(short).program.operations) in (3, 4)
-        assert "as recorded" in kvref("replay", str(short), status=1)
+        assert "as recorded" in kvref("replay", str(short), FORGETS, status=1)
         assert short.with_suffix(".py").exists()
 
     def test_where_it_is_told_to(self, kvref, tmp_path):
         path = put(tmp_path / "a.jsonl", note="keep this", seed=3, run=4)
-        kvref("shrink", str(path), "-o", "b/c.jsonl", status=0)
+        kvref("shrink", str(path), FORGETS, "-o", "b/c.jsonl", status=0)
         header = read(tmp_path / "b" / "c.jsonl").header
         assert (header.note, header.seed, header.run) == ("keep this", 3, 4)
 
+    def test_neither_trace_nor_program_takes_the_place_of_its_input(self, kvref, tmp_path):
+        path = put(tmp_path / "a.jsonl")
+        before = path.read_bytes()
+        (tmp_path / "b.py").write_bytes(before)
+        for file, out in (("a.jsonl", "a.jsonl"), ("a.jsonl", "./a.jsonl"), ("b.py", "b.jsonl")):
+            words = kvref("shrink", file, FORGETS, "-o", out, status=2)
+            assert "is the input itself; give another file with -o" in words
+        assert path.read_bytes() == (tmp_path / "b.py").read_bytes() == before
+        assert "is where the program goes" in kvref("shrink", "a.jsonl", "-o", "c.py", status=2)
+        assert "is the input itself" in kvref("export", "a.jsonl", "-o", "a.jsonl", status=2)
+        assert path.read_bytes() == before
+
     def test_with_too_little_time_the_best_so_far(self, kvref, long):
         assert "; not finished, the best so far" in kvref(
-            "shrink", str(long), "--seconds", "0", status=0
+            "shrink", str(long), FORGETS, "--seconds", "0", status=0
         )
 
     def test_interrupted_the_best_so_far(self, kvref, long, monkeypatch):
@@ -156,7 +263,7 @@ class TestShrink:
             raise KeyboardInterrupt
 
         monkeypatch.setattr("kvref.manager_simplify.canonical", interrupted)
-        text = kvref("shrink", str(long), status=130)
+        text = kvref("shrink", str(long), FORGETS, status=130)
         assert "not finished" in text
         assert len(read(long.with_name("long-shrunk.jsonl")).program.operations) < 10
 
@@ -165,7 +272,7 @@ class TestShrink:
             raise KeyboardInterrupt
 
         monkeypatch.setattr("kvref.cli.shrink.shrink", interrupted)
-        kvref("shrink", str(long), status=130)
+        kvref("shrink", str(long), FORGETS, status=130)
         assert not long.with_name("long-shrunk.jsonl").exists()
 
     def test_nothing_to_shrink(self, kvref, long):
@@ -176,30 +283,25 @@ class TestShrink:
     def test_no_such_target(self, kvref, long, target):
         assert kvref("shrink", str(long), target, status=2).startswith("kvref shrink: ")
 
+    def test_a_target_that_promises_nothing_of_such_a_manager_is_named(self, kvref, tmp_path):
+        path = put(tmp_path / "a.jsonl", FIFO, WRONG + "EvictsNothing")
+        words = "lru_only cannot be built so: policy fifo"
+        assert words in kvref("shrink", str(path), WRONG + "lru_only", status=2)
+        known = ("known", "add", "k.jsonl", str(path), "--target", WRONG + "lru_only")
+        assert words in kvref(*known, status=2)
+
     def test_what_cannot_be_read_or_written(self, kvref, tmp_path, long):
         assert "No such file" in kvref("shrink", "nowhere", status=2)
         (tmp_path / "file").touch()
-        kvref("shrink", str(long), "-o", "file/b.jsonl", status=2)
+        kvref("shrink", str(long), FORGETS, "-o", "file/b.jsonl", status=2)
         nameless = put(tmp_path / "n.jsonl", named=None)
         assert "names no target" in kvref("shrink", str(nameless), status=2)
 
-    def test_progress_on_a_terminal_and_elsewhere(self, monkeypatch, capsys):
-        from kvref.cli import shrink as shrink_command
-        from kvref.cli.exits import console
-
-        now = iter([0.0, 5.0, 11.0, 11.0, 12.0, 12.5])
-        monkeypatch.setattr("time.monotonic", lambda: next(now))
-        with shrink_command._progress(console()) as put_line:
-            put_line(9, 1)
-            put_line(8, 2)
-            put_line(7, 3)
-        monkeypatch.undo()
-        assert capsys.readouterr().out == "   12 s  8 operations left, 2 tries\n"
-        from rich.console import Console
-
-        with shrink_command._progress(Console(force_terminal=True)) as put_line:
-            put_line(9, 1)
-        assert "9 operations left, 1 tries" in capsys.readouterr().out
+    def test_how_far_it_is_is_said(self, kvref, long, monkeypatch):
+        times = itertools.count(0.0, 11.0)
+        monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: next(times)))
+        text = kvref("shrink", str(long), FORGETS, status=0)
+        assert re.match(r" +11 s  \d+ operations left, 1 tries\n", text)
 
 
 class TestFindings:
@@ -208,16 +310,18 @@ class TestFindings:
         assert "shorter than before and kept instead" in text
         kept = list((tmp_path / "kvref-failures").glob("*-shrunk.jsonl"))
         assert len(kept) == 1
-        assert f"replay it: kvref replay {kept[0].relative_to(tmp_path)}" in text
+        assert f"replay it: kvref replay {kept[0].relative_to(tmp_path)} {WRONG}TwoWays" in text
         assert len(list((tmp_path / "kvref-failures").glob("*-shrunk.py"))) == 1
         trace = read(kept[0])
         assert trace.divergence is not None
-        assert "as recorded" in kvref("replay", str(kept[0]), status=1)
+        assert "as recorded" in kvref("replay", str(kept[0]), WRONG + "TwoWays", status=1)
 
     def test_not_shrunk_where_that_is_not_wanted(self, kvref, tmp_path):
         text = kvref("fuzz", FORGETS, "--seed", "3", "--no-shrink", status=1)
         assert "the program ends (" in text
         assert "shrunk" not in text
+        command = re.search(r"replay it: kvref (replay .*)\n", text).group(1)
+        assert "it still fails as recorded" in kvref(*command.split(), status=1)
         assert not list((tmp_path / "kvref-failures").glob("*-shrunk*"))
 
     def test_not_finished_in_time(self, kvref, monkeypatch):
@@ -266,6 +370,25 @@ class TestFindings:
         kvref("fuzz", WRONG + "right", "--live", "--ops", "300", "--seed", "1", status=0)
         assert list((tmp_path / "kvref-failures").iterdir()) == []
 
+    def test_live_without_a_place_for_its_file_runs_nothing(self, kvref, tmp_path):
+        (tmp_path / "file").touch()
+        arguments = ("fuzz", WRONG + "right", "--live", "--ops", "300", "--seed", "1")
+        text = kvref(*arguments, "--out", "file/x", status=2)
+        assert "kvref fuzz: --live: [Errno " in text
+        assert "operations in" not in text
+
+    def test_live_on_a_full_disk_ends_the_campaign(self, kvref, monkeypatch):
+        count = iter(range(10**6))
+
+        def full(self, line):
+            if next(count) > 500:
+                raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr("kvref.traces.writer.TraceWriter._write", full)
+        arguments = ("fuzz", WRONG + "right", "--live", "--ops", "3000", "--seed", "1")
+        text = kvref(*arguments, status=2)
+        assert "-live.jsonl cannot be written: [Errno 28] No space left on device" in text
+
     def test_live_leaves_the_trace_if_the_target_takes_kvref_with_it(self, tmp_path):
         done = subprocess.run(
             [sys.executable, "-m", "kvref", "fuzz", WRONG + "Exits", "--live", "--seed", "1"],
@@ -281,9 +404,12 @@ class TestFindings:
 
 class TestKnown:
     def test_a_campaign_goes_past_them(self, kvref, tmp_path, long):
-        text = kvref("known", "add", "k.jsonl", str(long), "--note", "in hand", status=0)
+        text = kvref(
+            "known", "add", "k.jsonl", str(long), "--target", FORGETS, "--note", "in hand", status=0
+        )
         assert "victims in 4 operations added to k.jsonl" in text
-        assert "was already in" in kvref("known", "add", "k.jsonl", str(long), status=0)
+        again = kvref("known", "add", "k.jsonl", str(long), "--target", FORGETS, status=0)
+        assert "was already in" in again
         listed = kvref("known", "list", "k.jsonl", status=0)
         assert "victims: in hand\n" in listed
         assert '{"do":"evict","size":1}' in listed
@@ -297,15 +423,14 @@ class TestKnown:
 
     def test_those_that_did_not_occur_are_said(self, kvref, tmp_path):
         path = put(tmp_path / "a.jsonl", note="its own note")
-        kvref("known", "add", "k.jsonl", str(path), status=0)
+        kvref("known", "add", "k.jsonl", str(path), "--target", FORGETS, status=0)
         text = kvref(
             "fuzz", WRONG + "right", "--ops", "99", "--known", "k.jsonl", "--seed", "1", status=0
         )
         assert "known, and did not occur: victims, its own note" in text
 
     def test_what_cannot_be_added(self, kvref, tmp_path, monkeypatch):
-        right = WRONG + "right"
-        path = put(tmp_path / "a.jsonl", named=right)
+        path = put(tmp_path / "a.jsonl", named="kvgpu-radix")
         assert "nothing was added" in kvref("known", "add", "k.jsonl", str(path), status=1)
         nameless = put(tmp_path / "b.jsonl", named=None)
         assert "names no target" in kvref("known", "add", "k.jsonl", str(nameless), status=2)
@@ -318,7 +443,8 @@ class TestKnown:
 
         monkeypatch.setattr("kvref.manager_simplify.canonical", interrupted)
         good = put(tmp_path / "d.jsonl")
-        assert "interrupted" in kvref("known", "add", "k.jsonl", str(good), status=2)
+        text = kvref("known", "add", "k.jsonl", str(good), "--target", FORGETS, status=130)
+        assert "interrupted, so nothing was added" in text
         assert not (tmp_path / "k.jsonl").exists()
 
     def test_a_file_that_is_none(self, kvref, tmp_path):

@@ -19,10 +19,10 @@ from kvref.campaign import Totals, campaign, start_locally
 from kvref.cli.app import app
 from kvref.configuration import Configuration
 from kvref.divergence import Divergence, DivergenceKind
-from kvref.export import exporters
-from kvref.export.exporters import CannotExport, export
+from kvref.export.exporters import EXPORTERS, export
 from kvref.export.text import ManagerName, Style, comment, manager_name
 from kvref.machine import Program
+from kvref.machines import MACHINES
 from kvref.manager_machine import MANAGER, ManagerBench
 from kvref.operations import (
     FOREIGN,
@@ -329,6 +329,10 @@ def test_slots_that_no_caller_may_give_end_the_program_of_a_trusting_manager():
     executed(text)
 
 
+def test_traces_of_every_machine_can_be_exported():
+    assert EXPORTERS.keys() == MACHINES.keys()
+
+
 class TestNames:
     @pytest.mark.parametrize(
         ("target", "name"),
@@ -354,11 +358,6 @@ class TestNames:
 
     def test_a_name(self):
         assert manager_name("my.engine:Cache") == ManagerName("my.engine", "Cache")
-
-    def test_a_machine_without_programs(self, monkeypatch):
-        monkeypatch.setattr(exporters, "EXPORTERS", {})
-        with pytest.raises(CannotExport, match="'manager' cannot be exported"):
-            export(trace_of(()), Style.SCRIPT)
 
 
 # -------------------------------------------------------------------------------- hostile traces

@@ -9,7 +9,8 @@ import pytest
 from kvref.configuration import Configuration
 from kvref.promises import Promises
 from kvref.registry import UnknownTarget, find, load, place, registered
-from kvref.target import TargetFactory
+from kvref.requests.target import RequestTargetFactory
+from kvref.target import CannotBuild, TargetFactory
 from tests.kvref import wrong_targets
 from tests.kvref.oracle_target import OracleTarget
 
@@ -48,6 +49,17 @@ class TestRegisteredNames:
             UnknownTarget, match="'broken-fork' cannot be imported: ModuleNotFoundError: No module"
         ):
             find("broken-fork")
+
+    def test_one_that_exits_when_it_is_imported_or_built_ends_nobody_else(
+        self, tmp_path, monkeypatch
+    ):
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "exits_at_import.py").write_text("import sys\nsys.exit(0)\n")
+        with pytest.raises(UnknownTarget, match="cannot be imported: SystemExit: 0"):
+            find("exits_at_import:factory")
+        for factory in (TargetFactory(sys.exit), RequestTargetFactory(sys.exit)):
+            with pytest.raises(CannotBuild, match="SystemExit: "):
+                factory(Configuration())
 
     def test_a_near_miss_gets_a_hint(self):
         with pytest.raises(UnknownTarget, match=r"no target named 'my-frk' \(did you mean my-fork"):

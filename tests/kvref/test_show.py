@@ -20,6 +20,7 @@ from tests.kvref.test_page import FORGETS, HOSTILE, bench_of, trace_of
 from tests.kvref.wrong_targets import ForgetsRecency
 
 WRONG = "tests.kvref.wrong_targets:"
+ON = ("--target", WRONG + "ForgetsRecency")
 CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
 )
@@ -35,7 +36,7 @@ def write(path: Path, program: Program = FORGETS, target: str | None = None, **h
 class TestTheCommand:
     def test_it_writes_the_page_beside_the_trace(self, kvref, tmp_path):
         write(tmp_path / "a.jsonl")
-        text = kvref("show", "a.jsonl", status=0)
+        text = kvref("show", "a.jsonl", *ON, status=0)
         assert "victims at operation 4\nThe recorded failure still occurs.\n" in text
         assert "written to a.html (" in text
         assert "cache.evict(2)" in (tmp_path / "a.html").read_text("utf-8")
@@ -65,13 +66,16 @@ class TestTheCommand:
 
     def test_a_target_that_is_not_there_or_cannot_be_built_so(self, kvref, tmp_path):
         write(tmp_path / "a.jsonl", Program((Evict(0),), Configuration(policy="fifo")), "no:such")
-        assert "cannot be imported" in kvref("show", "a.jsonl", status=125)
+        text = kvref("show", "a.jsonl", "--target", "no:such", status=125)
+        assert "cannot be imported" in text
         text = kvref("show", "a.jsonl", "--target", WRONG + "lru_only", status=125)
         assert "cannot be built so" in text
 
     def test_the_trace_itself_is_not_written_over(self, kvref, tmp_path):
         before = write(tmp_path / "a.html").read_bytes()
-        assert "is the trace itself" in kvref("show", "a.html", status=2)
+        assert "a.html is the input itself; give another file with -o" in kvref(
+            "show", "a.html", status=2
+        )
         assert (tmp_path / "a.html").read_bytes() == before
 
     def test_a_page_that_cannot_be_written_leaves_the_former_one(
@@ -84,12 +88,13 @@ class TestTheCommand:
             raise OSError(28, "No space left on device")
 
         monkeypatch.setattr(Path, "write_bytes", full)
-        assert "No space left" in kvref("show", "a.jsonl", status=2)
+        assert "No space left" in kvref("show", "a.jsonl", *ON, status=2)
         assert (tmp_path / "a.html").read_text() == "the former"
 
     def test_what_hangs_is_shown(self, kvref, tmp_path):
         write(tmp_path / "a.jsonl", Program((Evict(0),), Configuration()), WRONG + "BusyLoop")
-        kvref("show", "a.jsonl", "--time-limit", "0.2", status=0)
+        on = ("--target", WRONG + "BusyLoop")
+        kvref("show", "a.jsonl", *on, "--time-limit", "0.2", status=0)
         assert "nothing within 0.2 s" in (tmp_path / "a.html").read_text("utf-8")
 
 
@@ -101,7 +106,7 @@ class TestInABrowser:
         write(tmp_path / "a.jsonl")
 
         def look(fragment: str = "", change=lambda page: page, name: str = "a") -> str:
-            kvref("show", f"{name}.jsonl", status=0)
+            kvref("show", f"{name}.jsonl", *ON, status=0)
             page = tmp_path / f"{name}.html"
             page.write_text(change(page.read_text("utf-8")), "utf-8")
             done = subprocess.run(

@@ -282,6 +282,8 @@ class TestWhatIsNotATrace:
             in self.refused(path, self.head(), OPERATION, GAP.replace(b"0", b"1")).reason
         )
 
+        assert "index 0, where -1 is due" in self.refused(path, self.head(), GAP).reason
+
     def head(self, **changes) -> bytes:
         fields = msgspec.json.decode(msgspec.json.encode(header()))
         return msgspec.json.encode({**fields, **changes})
@@ -396,7 +398,8 @@ class TestWhatIsNotATrace:
         assert "Expected `object`" in self.refused(path, b"[1,2,3]").reason
         assert "`schema`" in self.refused(path, b'{"timestamp":0,"input_length":7}').reason
         assert "no JSON" in self.refused(path, b"\x7fELF\x02\x01").reason
-        assert first_line_of(path, b'{"timestamp":0}\nx\n') == b'{"timestamp":0}'
+        assert first_line_of(path, b'{"timestamp":0}\nx\n') == b'{"timestamp":0}\n'
+        assert first_line_of(path, b'{"timestamp":0}') == b'{"timestamp":0}'
 
 
 def first_line_of(path: Path, content: bytes) -> bytes:

@@ -90,7 +90,7 @@ class TestTheMachine:
         *program, _, last = text.splitlines()
         assert re.fullmatch(r"r0\.(abort|preempt)\(\)", program[-1])
         (path,) = failures.glob("*.jsonl")
-        assert last == f"replay it: kvref replay {path}"
+        assert last == f"replay it: kvref replay {path} tests.kvref.requests.wrong_lives:leaks"
         trace = read(path)
         assert len(trace.program.operations) == 2
         assert trace.header.target == "tests.kvref.requests.wrong_lives:leaks"

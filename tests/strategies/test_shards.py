@@ -103,7 +103,7 @@ class TestTheMachine:
         *program, _, last = text.splitlines()
         assert program[-1].startswith(("cache.evict(", "cache.reset("))
         (path,) = failures.glob("*.jsonl")
-        assert last == f"replay it: kvref replay {path}"
+        assert last == f"replay it: kvref replay {path} tests.kvref.wrong_targets:ForgetsRecency"
         trace = read(path)
         assert len(trace.program.operations) <= 4
         assert trace.header.target == "tests.kvref.wrong_targets:ForgetsRecency"

@@ -241,6 +241,43 @@ class TestReport:
             text = kvref("report", "a.json", *options, status=status)
             assert re.search(r"required and never met: .*evict-cascades", text)
 
+    def test_where_nothing_was_counted_nothing_that_is_required_was_met(self, kvref, tmp_path):
+        write(tmp_path / "a.json", [])
+        assert "nothing was counted" in kvref("report", "a.json", "--require", status=1)
+        assert "nothing was counted" in kvref("report", "a.json", status=0)
+
+    def test_a_page_never_takes_the_place_of_a_report(self, kvref, manager, tmp_path):
+        write(tmp_path / "a.json", [manager])
+        for others in ((), ("--baseline", "b.json")):
+            write(tmp_path / "b.json", [manager])
+            out = "b.json" if others else "a.json"
+            words = kvref("report", "a.json", *others, "--html", out, status=2)
+            assert f"{out} is the input itself" in words
+        assert read(tmp_path / "a.json") == read(tmp_path / "b.json") == [manager]
+
+    def test_text_of_a_report_cannot_command_the_terminal(self, kvref, manager, tmp_path):
+        changed = copy.deepcopy(manager)
+        changed.target, changed.versions["torch"] = "\x1b[2J", ["\x1b[2J"]
+        write(tmp_path / "a.json", [changed])
+        text = kvref("report", "a.json", "--baseline", "a.json", status=0)
+        assert "\x1b" not in text
+        assert "\\x1b[2J" in text
+
+    @pytest.mark.parametrize("columns", ["40", "80", "200"])
+    def test_no_name_is_cut_however_narrow_the_terminal(
+        self, kvref, manager, requests, tmp_path, monkeypatch, columns
+    ):
+        write(tmp_path / "a.json", [manager, requests])
+        monkeypatch.setenv("COLUMNS", columns)
+        for command in (("report", "a.json"), ("situations",), ("targets",)):
+            text = kvref(*command, status=0)
+            assert "\u2026" not in text
+            assert max(map(len, text.splitlines())) <= int(columns)
+            if columns != "40" and command != ("targets",):
+                assert all(situation in text.split() for situation in SITUATIONS)
+        text = " ".join(kvref("report", "a.json", status=0).split())
+        assert ("on a wider terminal, or with --html" in text) == (columns != "200")
+
     def test_nothing_is_missed_where_it_is_ruled_out(self, kvref, of_naive, tmp_path):
         write(tmp_path / "a.json", [of_naive])
         text = kvref("report", "a.json", "--require", status=0)
@@ -270,7 +307,7 @@ class TestReport:
     @pytest.mark.parametrize(
         "arguments",
         [("broken.json",), ("good.json", "broken.json"), ("good.json", "--baseline", "broken.json"),
-         ("none.json",), ("good.json", "--html", "no/such/folder.html")],
+         ("none.json",), ("good.json", "--html", "good.json/page.html")],
     )  # fmt: skip
     def test_files_that_cannot_be_used(self, kvref, manager, arguments, tmp_path):
         write(tmp_path / "good.json", [manager])
@@ -316,9 +353,31 @@ class TestFuzz:
         words = kvref("fuzz", RIGHT, "--no-situations", "--report", "a.json", status=2)
         assert "--report and --no-situations exclude each other" in words
 
-    def test_a_report_that_cannot_be_written_ends_no_campaign(self, kvref):
-        text = kvref("fuzz", RIGHT, "--ops", "50", "--seed", "4", "--report", "no/a.json", status=0)
-        assert "report NOT written" in text
+    ASKED = ("fuzz", RIGHT, "--ops", "50", "--seed", "4", "--report")
+
+    def test_the_folder_of_the_report_is_made(self, kvref, tmp_path):
+        kvref(*self.ASKED, "no/a.json", status=0)
+        assert read(tmp_path / "no" / "a.json")
+
+    def test_a_report_that_cannot_be_written_is_refused_before_anything_runs(self, kvref, tmp_path):
+        (tmp_path / "file").touch()
+        text = kvref(*self.ASKED, "file/a.json", status=2)
+        assert "kvref fuzz: [Errno " in text
+        assert "operations in" not in text
+
+    def test_a_report_that_could_not_be_written_in_the_end_is_no_success(self, kvref, monkeypatch):
+        def full(path, tallies):
+            raise OSError(28, "No space left on device", str(path))
+
+        monkeypatch.setattr(exercised, "write", full)
+        text = kvref(*self.ASKED, "a.json", status=2)
+        assert "report NOT written: [Errno 28] No space left on device: 'a.json'" in text
+
+    def test_where_nothing_ran_there_is_no_report(self, kvref, tmp_path):
+        target = "tests.kvref.wrong_targets:cannot_be_built"
+        text = kvref("fuzz", target, "--report", "a.json", status=2)
+        assert "report NOT written: no run came to its end" in text
+        assert list(tmp_path.iterdir()) == []
 
     def test_laws_with_nothing_at_stake_are_named(self, kvref):
         text = kvref("fuzz", RIGHT, "--ops", "20", "--seed", "2", status=0)
@@ -344,6 +403,14 @@ class TestSituations:
         text = kvref("situations", "stale-after-evict", "--target",
                      "tests.kvref.wrong_targets:modest", status=0)  # fmt: skip
         assert "clean, and not met" in text
+
+    def test_an_example_that_the_promises_rule_out_is_not_judged(self, kvref, monkeypatch):
+        name = "evict-spares-what-is-new"
+        text = kvref("situations", name, "--target", "tests.kvref.wrong_targets:lru_only", status=0)
+        assert "lru_only: not judged, its promises rule it out: the example has policy fifo" in text
+
+    def test_a_target_without_a_situation_is_called_wrongly(self, kvref):
+        assert "--target judges" in kvref("situations", "--target", RIGHT, status=2)
 
     def test_a_wrong_target_differs(self, kvref):
         text = kvref("situations", "evict-spares-what-was-used", "--target",

@@ -84,6 +84,10 @@ class TestFiles:
             (lambda file: situation(file).update(first="insert"), "first by one of its operations"),
             (lambda file: situation(file).update(first=""), "first by one of its operations"),
             (lambda file: situation(file).update(first="<i>"), "regex"),
+            (
+                lambda file: file["tallies"][0].update(accepted={}, refused={}),
+                "situations were met, and there were no operations",
+            ),
             (lambda file: situation(file)["shapes"].update({"x" * 99: 1}), "regex"),
         ],
     )

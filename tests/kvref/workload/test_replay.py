@@ -7,10 +7,13 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from kvref.cli import shrink_latest
 from kvref.cli.app import app
+from kvref.machine import Program
 from kvref.requests.configuration import RequestConfiguration
 from kvref.targets.kvgpu_requests import radix_requests
 from kvref.workload.generate import generate
+from kvref.workload.latest import Latest
 from kvref.workload.replay import Replay, Setup
 from kvref.workload.schedule import Pace
 
@@ -111,7 +114,7 @@ def test_the_verdict_says_what_was_verified_and_how_often(kvref):
     [
         (b"", ""),
         (b"\x00\xff\x80" * 50, "line 1: "),
-        (b'{"timestamp": 0, "input_le', "line 1: cut off"),
+        (b'{"timestamp": 0, "input_le', "the file ends within this line"),
         (
             b'{"timestamp": 0, "input_length": 600, "output_length": 1, "hash_ids": [1]}\n',
             "2 blocks",
@@ -130,13 +133,31 @@ def test_bad_input_ends_with_file_line_and_reason(kvref, tmp_path, content, reas
 def test_what_cannot_be_replayed_is_said(kvref, tmp_path):
     assert "No such file" in kvref("replay", tmp_path / "none.jsonl", status=2)
     assert "directory" in kvref("replay", tmp_path, status=2)
-    assert "no target named" in kvref("replay", SMALL, "kvgpu-radixx", status=2)
+    assert "no target named" in kvref("replay", SMALL, "kvgpu-radixx", status=125)
+    assert "cannot be imported" in kvref("replay", SMALL, "no.module:x", status=125)
+    fifo = ("tests.kvref.wrong_targets:lru_only", "--policy", "fifo")
+    assert "cannot be built so: policy fifo" in kvref("replay", SMALL, *fifo, status=125)
+    for option in ("--step", "--isolate"):
+        text = kvref("replay", SMALL, option, status=2)
+        assert f"{option} is for a trace of operations, and {SMALL} is one of requests" in text
     assert "less than one page" in kvref(
         "replay", SMALL, "--pool-tokens", 3, "--page-size", 4, status=2
     )
     assert "too small to name" in kvref(
         "replay", SMALL, "--dim", 1, "--dtype", "float8_e5m2", status=2
     )
+
+
+def test_where_no_request_ran_nothing_is_clean(kvref):
+    text = kvref("replay", SMALL, "--requests", 5, "--pool-tokens", 16, status=1)
+    assert "too little to say: no request ran, each is longer than the pool" in text
+    assert "clean" not in text
+
+
+def test_one_request_without_a_last_newline_is_a_whole_trace(kvref, tmp_path):
+    path = tmp_path / "one.jsonl"
+    path.write_bytes(SMALL.read_bytes().splitlines()[0])
+    assert "1 of 1 requests" in kvref("replay", path, status=0)
 
 
 def test_a_trace_is_made_up_and_replayed(kvref, tmp_path):
@@ -153,3 +174,44 @@ def test_the_beginning_of_a_production_trace_is_clean(kvref, name):
         pytest.skip(f"{name} of the Mooncake project is not beside the repository")
     text = kvref("replay", path, "--requests", 25, "--check-every", 1000, status=0)
     assert "25 of 25 requests" in text
+
+
+WRONG = "tests.kvref.requests.wrong_lives:"
+
+
+def test_a_difference_is_shrunk_and_its_trace_fails_alike(kvref, tmp_path):
+    out = tmp_path / "kept"
+    text = kvref("replay", SMALL, WRONG + "leaks", "--pool-tokens", "20000", "--out", out, status=1)
+    assert "the same command with the same options has it again" in text
+    assert re.search(r"shrinking (all|the last) [\d,]+ operations", text)
+    assert "shrunk to 2 operations:" in text
+    assert re.search(r"\n    r0\.(abort|preempt)\(\)\n    free-pages at operation 1", text)
+    (path,) = out.glob("*.jsonl")
+    assert f"written to {path}, and as a program beside it (.py)" in text
+    assert "free-pages at operation 1" in kvref("replay", path, WRONG + "leaks", status=1)
+    assert re.search(r"\br0\.(abort|preempt)\(\)", path.with_suffix(".py").read_text())
+
+
+def test_a_difference_that_takes_what_was_long_ago_says_so(kvref, tmp_path, monkeypatch):
+    monkeypatch.setattr(Latest, "program", lambda *_: Program((), RequestConfiguration()))
+    out = tmp_path / "kept"
+    text = kvref("replay", SMALL, WRONG + "leaks", "--pool-tokens", "20000", "--out", out, status=1)
+    assert "by themselves they do not show it" in text
+    assert not out.exists()
+
+
+def test_a_difference_whose_folder_cannot_be_made_is_shown_all_the_same(kvref, tmp_path):
+    (tmp_path / "file").touch()
+    out = tmp_path / "file" / "kept"
+    text = kvref("replay", SMALL, WRONG + "leaks", "--pool-tokens", "20000", "--out", out, status=1)
+    assert "shrunk to 2 operations:" in text
+    assert "NOT written: " in text
+
+
+def test_an_interrupted_shrinking_keeps_nothing_or_the_shortest(kvref, tmp_path, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(shrink_latest, "shrink", interrupted)
+    text = kvref("replay", SMALL, WRONG + "leaks", "--pool-tokens", "20000", status=1)
+    assert "interrupted: nothing was kept" in text
