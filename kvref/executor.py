@@ -67,7 +67,7 @@ class LocalExecutor:
         Both under one limit, since a second one would cost as much as many an operation. A
         target that hangs or exits is not asked for sizes: its answer stands in their place.
         """
-        # As `begin` and `end`, whose calls would cost as much as all else here.
+        # The deadline inline: see `in_progress`.
         outer = in_progress.deadline
         in_progress.deadline = monotonic() + self._seconds if self.limited else None
         try:

@@ -35,7 +35,7 @@ class Guard:
 
     def __call__(self, function: Callable[..., _R], *args: Any) -> _R | Answer:
         """`function(*args)`, or what came instead of a result."""
-        # As `TimeLimit.begin` and `end`, whose calls would cost as much as all else here.
+        # The deadline inline: see `in_progress`.
         outer = in_progress.deadline
         in_progress.deadline = monotonic() + self.seconds if self.limited else None
         try:

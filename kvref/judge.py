@@ -106,10 +106,6 @@ class Judge:
 
     # ------------------------------------------------------------------ what a source asks
 
-    def handle(self, index: int) -> Handle | None:
-        """The oracle's handle of the match number `index`, or None if that is no match."""
-        return self._handles.get(index)
-
     def program(self) -> str:
         """What was issued so far, as Python."""
         return program(self.configuration, self.operations, self.refused, self.skipped)

@@ -18,8 +18,10 @@ class TimeLimitExceeded(BaseException):
 class _InProgress:
     """The call in progress, of all limits together.
 
-    An object of its own: what is set on a class costs three times as much, since Python then
-    forgets what it knew of the class.
+    Whoever calls a target sets the deadline before, and puts back what it was after: `Guard` and
+    `LocalExecutor.call`, each in its own body, since a call to do so would cost as much as all
+    else there. An object of its own: what is set on a class costs three times as much, since
+    Python then forgets what it knew of the class.
     """
 
     __slots__ = ("deadline",)
@@ -72,20 +74,6 @@ class TimeLimit:
             TimeLimit._open -= 1
             if TimeLimit._open == 0:
                 _stop()
-
-    def begin(self) -> float | None:
-        """A call is in progress: until `end`, TimeLimitExceeded may be raised in it.
-
-        Returns the deadline of a call around this one, which `end` puts in force again.
-        """
-        outer = in_progress.deadline
-        in_progress.deadline = monotonic() + self.seconds if self.available else None
-        return outer
-
-    @staticmethod
-    def end(outer: float | None) -> None:
-        """The call is over."""
-        in_progress.deadline = outer
 
 
 def _stop() -> None:

@@ -18,6 +18,7 @@ from kvref.cli import workload as workload_command
 from kvref.cli.options import LONGEST_LIMIT, Isolate, TimeLimit, a_number, given
 from kvref.export.text import Style
 from kvref.traces.failures import FAILURES
+from kvref.workload.replay import CHECK_EVERY
 
 __all__ = ["register"]
 
@@ -103,7 +104,7 @@ def replay(
             help="Look at all rows, contents and the ledger every N operations.",
             rich_help_panel=_OF_REQUESTS,
         ),
-    ] = 20_000,
+    ] = CHECK_EVERY,
     heads: Annotated[int, typer.Option(min=1, help="K/V heads.", rich_help_panel=_OF_REQUESTS)] = 1,
     dim: Annotated[
         int, typer.Option(min=1, help="Elements of a head.", rich_help_panel=_OF_REQUESTS)

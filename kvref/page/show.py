@@ -7,18 +7,16 @@ from typing import Any
 
 import msgspec
 
-from kvref.answers import Answer
-from kvref.listener import AnyOracle, answer_in_words, expected_in_words
 from kvref.machine import Bench
 from kvref.page.builder import MOST_STEPS, PageBuilder
 from kvref.page.document import document
 from kvref.page.text import cut
 from kvref.page.verdict import Verdict, facts, verdict
 from kvref.replaying import first_difference
-from kvref.requests.executor import RequestAnswer
 from kvref.steps import Step, walk
 from kvref.traces.failures import python_of
 from kvref.traces.format import Record, Trace
+from kvref.traces.writer import Recorder
 
 __all__ = ["show"]
 
@@ -45,7 +43,7 @@ def show(
         in_plain: a step as lines of text, for a reader whose browser runs no script.
         most: steps on the page.
     """
-    since, heard = 0, _Heard()
+    since, heard = 0, Recorder(trees=False)
     if len(trace.program.operations) > most:
         # Where it ends is known when it has ended; steps are made of what is shown alone, and of
         # one before it, which says what the first one changes.
@@ -90,26 +88,3 @@ def show(
         data, name=name, facts=facts(trace, target), verdict=ending, program=program, plain=plain
     )
     return text, ending
-
-
-class _Heard:
-    """A listener that keeps what was said alone."""
-
-    def __init__(self) -> None:
-        self.records: list[Record] = []
-        self._expected: str | None = None
-        self._got: str | None = None
-        self._operation: Any = None
-
-    def begins(self, index: int, operation: Any, expected: Any) -> None:
-        self._operation, self._got = operation, None
-        self._expected = expected_in_words(operation, expected)
-
-    def answers(self, index: int, answer: Answer | RequestAnswer) -> None:
-        self._got = answer_in_words(self._operation, answer)
-
-    def ends(self, index: int, oracle: AnyOracle) -> None:
-        self.records.append(Record(self._expected, self._got))
-
-    def skips(self, index: int, operation: Any, oracle: AnyOracle) -> None:
-        self.records.append(Record())

@@ -11,6 +11,7 @@ from msgspec import Meta
 
 from kvref import revision
 from kvref.files import replace
+from kvref.machine import encode_promises
 from kvref.promises import Promises
 from kvref.requests.promises import RequestPromises
 from kvref.situations.registry import SITUATIONS, ruled_out
@@ -178,8 +179,8 @@ def merge(tallies: Iterable[Tally]) -> Tally:
 def encode(tallies: Sequence[Tally]) -> bytes:
     """As JSON, the same bytes for the same tallies."""
     fields = [msgspec.to_builtins(tally) for tally in tallies]
-    for each in fields:
-        each["promises"]["refuses"] = sorted(each["promises"]["refuses"])  # a set has no order
+    for each, tally in zip(fields, tallies, strict=True):
+        each["promises"] = msgspec.Raw(encode_promises(tally.promises))
     data = msgspec.json.encode({"schema": SCHEMA, "tallies": fields})
     return msgspec.json.format(data, indent=1)
 

@@ -64,10 +64,14 @@ def header_of(
 
 
 class Recorder:
-    """A listener that keeps a record of each operation: what had to come back, and what did."""
+    """A listener that keeps a record of each operation: what had to come back, and what did.
 
-    def __init__(self) -> None:
+    With `trees` also a digest of the oracle's tree after it, which costs most of the time.
+    """
+
+    def __init__(self, *, trees: bool = True) -> None:
         self.records: list[Record] = []
+        self._digest = digest if trees else lambda oracle: None
         self._operation: Any = None
         self._expected: str | None = None
         self._got: str | None = None
@@ -84,11 +88,11 @@ class Recorder:
 
     def ends(self, index: int, oracle: AnyOracle) -> None:
         """It was judged."""
-        self.records.append(Record(self._expected, self._got, digest(oracle)))
+        self.records.append(Record(self._expected, self._got, self._digest(oracle)))
 
     def skips(self, index: int, operation: Any, oracle: AnyOracle) -> None:
         """It is not issued."""
-        self.records.append(Record(None, None, digest(oracle)))
+        self.records.append(Record(None, None, self._digest(oracle)))
 
 
 class TraceWriter(Recorder):

@@ -14,7 +14,10 @@ from kvref.workload.latest import Latest
 from kvref.workload.mooncake import BLOCK_TOKENS, TracedRequest
 from kvref.workload.schedule import Pace, Schedule
 
-__all__ = ["Replay", "Setup"]
+__all__ = ["CHECK_EVERY", "Replay", "Setup"]
+
+CHECK_EVERY = 20_000
+"""Operations from one look at everything to the next, unless somebody asks for another number."""
 
 _MOST_TAG_BITS = 48
 
@@ -34,7 +37,7 @@ class Setup:
 
     configuration: RequestConfiguration
     pace: Pace = field(default_factory=Pace)
-    check_every: int = 50_000
+    check_every: int = CHECK_EVERY
     seconds: float | None = 60.0
     block_tokens: int = BLOCK_TOKENS
 

@@ -132,7 +132,7 @@ class _Job:
 
 
 class Schedule:
-    """One replay. Attributes: `counts`; `running` and `waiting`, how many there are."""
+    """One replay. Attributes: `counts`; `running`, how many requests hold slots."""
 
     def __init__(
         self,

@@ -87,7 +87,7 @@ def met(judges: list[Judge]) -> Counter[str]:
                     unlock = "unlock" if isinstance(operation, Unlock) else "lock"
                     if isinstance(reference, str):
                         seen[f"{unlock} {reference}"] += 1
-                    elif (page := again.handle(reference).page) is not None:
+                    elif (page := again._handles[reference].page) is not None:
                         seen[f"{unlock} stale"] += not page.cached
                         seen["unlock too often"] += (
                             page.cached and unlock == "unlock" and page.own_locks == 0

@@ -128,11 +128,6 @@ class TestWhatASourceAsks:
         judge = clean(OracleTarget(), *TREE, Evict(3), Lock(2), Unlock(2))
         assert judge.outstanding() == []
 
-    def test_the_handle_of_a_match_and_of_nothing_else(self):
-        judge = judge_of(OracleTarget(), *TREE)
-        assert judge.handle(2).cached_len == 2
-        assert judge.handle(0) is judge.handle(7) is None
-
     def test_an_operation_that_names_no_match_is_skipped(self):
         judge = clean(OracleTarget(), *TREE, Lock(0), Unlock(1), Lock(9), Lock(-1))
         assert len(judge.skipped) == 4

@@ -204,7 +204,7 @@ class TestProgram:
         assert bridge.fingerprint() == target.fingerprint()
         for index, operation in enumerate(operations):
             if isinstance(operation, Match):
-                assert names[f"h{index}"].cached_len == judge.handle(index).cached_len
+                assert names[f"h{index}"].cached_len == judge._handles[index].cached_len
 
     @pytest.mark.parametrize("wrong", REFUSED, ids=str)
     def test_what_the_judge_saw_refused_it_is_refused_too(self, wrong):

@@ -68,6 +68,14 @@ def written(path):
     return path
 
 
+def test_a_record_without_trees_is_the_same_but_for_them():
+    bench = ManagerBench(TargetFactory(OracleTarget), look_every=1)
+    bench.run(PROGRAM, whole := Recorder())
+    bench.run(PROGRAM, short := Recorder(trees=False))
+    assert all(record.tree is not None for record in whole.records)
+    assert short.records == [Record(each.expected, each.got) for each in whole.records]
+
+
 class TestWhatIsWrittenIsRead:
     def test_all_of_it(self, path):
         records = [Record(f"e{i}", f"g{i}", f"t{i}") for i in range(len(PROGRAM.operations))]

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -98,6 +99,11 @@ def test_naive_beside_radix_has_every_token_to_compute(kvref):
     assert f"{total:,} to compute" in naive
     found = int(re.search(r"tokens: ([\d,]+) found", radix)[1].replace(",", ""))
     assert found > total // 3
+
+
+def test_the_command_looks_at_everything_as_often_as_a_replay_does_by_itself(kvref):
+    (default,) = [each.default for each in fields(Setup) if each.name == "check_every"]
+    assert f"[default: {default}]" in kvref("replay", "--help", status=0)
 
 
 def test_the_verdict_says_what_was_verified_and_how_often(kvref):
