@@ -16,6 +16,7 @@ from kvref.cli.exits import CLEAN, FOUND, INTERRUPTED, UNTESTABLE, misused
 from kvref.cli.exits import console as report_console
 from kvref.cli.progress import Progress
 from kvref.cli.shrink_latest import keep_short
+from kvref.files import replace
 from kvref.machine import unsuited
 from kvref.registry import UnknownTarget, find_requests
 from kvref.requests.configuration import DType, RequestConfiguration
@@ -130,7 +131,7 @@ def generate_trace(path: Path, requests: int, seed: int) -> int:
     """Write a made-up trace; returns the exit status."""
     lines = [msgspec.json.encode(request) for request in generate(requests, seed)]
     try:
-        path.write_bytes(b"\n".join(lines) + b"\n")
+        replace(path, b"\n".join(lines) + b"\n")
     except OSError as error:
         return misused("generate", error)
     report_console().print(f"{requests:,} requests written to {path}", markup=False)

@@ -54,7 +54,10 @@ def export_manager_trace(trace: Trace, style: Style, manager: ManagerName | None
     promises: Promises = trace.promises
     divergence = trace.divergence
     inside = divergence is not None and divergence.kind in _INSIDE
-    rehearsed = rehearse(trace.program, promises, trace.records, show=inside)
+    program = trace.program
+    if divergence is not None:  # what a file has after it was never issued
+        program = program._replace(operations=program.operations[: divergence.index + 1])
+    rehearsed = rehearse(program, promises, trace.records, show=inside)
     naive = "kvgpu-naive" if not promises.keeps_prefixes else "kvgpu-radix"
     known = manager or _MANAGERS.get(trace.header.target or "")
     manager = known or _MANAGERS[naive]

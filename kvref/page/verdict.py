@@ -100,7 +100,8 @@ def verdict(
             "that one breaks the contract itself, and nothing can be said about the target there."
         )
     if divergence is None:
-        return Verdict(None, "No difference from the oracle", tuple(sentences))
+        early = f" before operation {ran}" if ran < operations else ""
+        return Verdict(None, f"No difference from the oracle{early}", tuple(sentences))
     kind = divergence.kind.value
     title = f"{kind} at operation {divergence.index}"
     return Verdict(_difference(divergence), title, tuple(sentences))

@@ -27,6 +27,7 @@ __all__ = ["REQUESTS", "RequestBench", "RequestsMachine"]
 
 _MOST_ELEMENTS = 2**28  # a file that somebody sent must not make a pool of gigabytes
 _MOST_ENTRIES = 2**28
+_MOST_PAGES = 2**23  # the ledger has a place for each
 _DECODER: msgspec.json.Decoder[RequestOperation] = msgspec.json.Decoder(RequestOperation)
 
 
@@ -53,6 +54,8 @@ class RequestsMachine:
         elements = configuration.num_slots
         for size in sizes:
             elements *= size
+        if configuration.num_pages > _MOST_PAGES:
+            raise ValueError(f"{configuration.num_pages} pages: at most {_MOST_PAGES}")
         if elements > _MOST_ELEMENTS:
             raise ValueError(f"a pool of {elements} elements: at most {_MOST_ELEMENTS}")
         if configuration.max_requests * configuration.longest > _MOST_ENTRIES:

@@ -72,8 +72,8 @@ class RecordingManager:
             path: of the first trace; the next ones have -2, -3 and so on before the ending. What
                 the files hold is replaced.
             configuration: how the manager was built, for whoever builds it again to replay.
-            target: the name of the target that `kvref replay` is to run it on; None: it is given
-                there.
+            target: the registered name of the target that `kvref replay` is to run it on; None: it
+                is given there.
             promises: of that target.
             max_pending_bytes: of buffers that wait to be written. A call for which there is no room
                 ends the trace.

@@ -233,6 +233,14 @@ class TestWhatItAsserts:
             "# When this was recorded, it was: nothing within 10 s\nindices = cache.evict(1)\n"
         )
 
+    def test_what_a_file_has_after_its_difference_is_left_out(self):
+        insert = Insert((0,), (0,))
+        divergence = Divergence(
+            DivergenceKind.ALREADY_CACHED, "already-cached", 0, insert, "0", "1"
+        )
+        text = export(trace_of((insert, Evict(1)), divergence=divergence), Style.SCRIPT)
+        assert "evict(" not in text
+
     @pytest.mark.parametrize(
         ("divergence", "end"),
         [

@@ -91,12 +91,17 @@ def test_what_no_request_can_be_asked_is_refused(line, reason):
 
 
 @pytest.mark.parametrize(
-    "changed", [{"num_pages": 2**28, "page_size": 16}, {"max_requests": 2**27, "max_len": 6}]
+    "changed",
+    [
+        {"num_pages": 2**23, "page_size": 2**5, "head_dim": 2},
+        {"num_pages": 2**23 + 1},
+        {"max_requests": 2**27, "max_len": 6},
+    ],
 )
 def test_a_pool_of_gigabytes_is_refused(changed):
     fields = {"num_pages": 6, "max_requests": 2} | changed
     data = b"{" + b",".join(b'"%s":%d' % (k.encode(), v) for k, v in fields.items()) + b"}"
-    with pytest.raises(ValueError, match=r"pool of|requests of up to"):
+    with pytest.raises(ValueError, match=r"pool of|pages: at most|requests of up to"):
         REQUESTS.decode_configuration(data)
 
 

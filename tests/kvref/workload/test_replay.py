@@ -170,7 +170,7 @@ def test_a_trace_is_made_up_and_replayed(kvref, tmp_path):
     path = tmp_path / "made.jsonl"
     assert "25 requests written" in kvref("generate", path, "--requests", 25, "--seed", 3, status=0)
     assert "25 of 25 requests" in kvref("replay", path, status=0)
-    assert "kvref generate: " in kvref("generate", tmp_path / "no" / "folder", status=2)
+    assert "kvref generate: " in kvref("generate", path / "below a file", status=2)
 
 
 @pytest.mark.parametrize("name", ["mooncake_conversation.jsonl", "mooncake_synthetic.jsonl"])
