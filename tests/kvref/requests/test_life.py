@@ -75,6 +75,20 @@ def test_it_promises_what_its_manager_does():
     assert not life(naive).promises.keeps_prefixes
 
 
+def test_what_its_manager_does_not_promise_it_does_not_either():
+    modest = Promises(
+        page_sizes=(2,), policies=("fifo",), keeps_prefixes=False, eviction="legal",
+        granularity="page", namespaces=False, refusal_errors="builtin",
+        refused_calls_change_nothing=False, checked_inserts=False,
+    )  # fmt: skip
+    promises = life(TargetFactory(OracleTarget, modest)).promises
+    for name in (
+        "page_sizes", "policies", "keeps_prefixes", "eviction", "granularity", "namespaces",
+        "refusal_errors", "refused_calls_change_nothing", "checked_inserts",
+    ):  # fmt: skip
+        assert getattr(promises, name) == getattr(modest, name), name
+
+
 def test_its_own_check_sees_a_page_in_two_places_and_one_in_none():
     made: Any = life(right).build(RequestConfiguration(num_pages=4))
     made.check()
@@ -86,6 +100,9 @@ def test_its_own_check_sees_a_page_in_two_places_and_one_in_none():
     made.free.pop()
     made.free.pop()
     with pytest.raises(RuntimeError, match="2 pages free, 1 owned, 0 slots cached: not the 4"):
+        made.check()
+    made.free.append(made.free[0])
+    with pytest.raises(RuntimeError, match="free twice"):
         made.check()
 
 

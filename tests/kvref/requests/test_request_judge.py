@@ -244,6 +244,15 @@ class TestSkipping:
         judge = judge_of(Life, Begin((0,)), Abort(0), Extend(0, 0), Extend(0, 1))
         assert (judge.skipped, judge.refused) == ([2], [3])
 
+    @pytest.mark.parametrize("extend", [Extend(0, 0, (1,)), Extend(0, 99, ())])
+    def test_what_has_to_be_refused_is_asked_whatever_it_tells_ahead(self, extend):
+        judge = judge_of(Life, Begin((0,)), extend)
+        assert (judge.skipped, judge.refused) == ([], [1])
+
+    def test_a_step_that_is_not_issued_came_to_nothing(self):
+        judge = judge_of(Life, Begin((0, 1)), Abort(7))
+        assert judge.outcome == Outcome()
+
     def test_what_it_does_not_promise_to_refuse_is_never_tried(self):
         promises = RequestPromises(refuses=frozenset({RefusalKind.VALUE}))
         judge = judge_of(
@@ -394,6 +403,14 @@ class TestForAReplay:
         assert outcomes[6].refused is not None
         assert judge.peak_pages == 4
 
+    def test_the_most_pages_in_use_stay_the_most(self):
+        judge = judge_of(Life, Begin((0, 1, 2)), Abort(0), Begin((0,)))
+        assert judge.peak_pages == 3
+
+    def test_without_a_limit_nothing_is_judged_to_be_in_time(self):
+        assert judge_of(Life, *DONE).judged["requests-in-time"] == 0
+        assert judge_of(Life, *DONE, seconds=10.0).judged["requests-in-time"] == 3
+
     def test_a_long_run_is_not_remembered(self):
         judge = judge_of(Life, *DONE, Abort(0), Begin((0, 5)), long_run=True)
         assert judge.count == 5
@@ -483,6 +500,15 @@ def test_what_remembers_nothing_is_judged_by_what_it_runs():
     assert judge.judged["content-cached"] == 0
     assert judge.judged["content-running"] > 0
     assert judge.judged["drained"] == 1
+
+
+def test_nor_has_it_victims_to_choose_from():
+    target = life(TargetFactory(NaiveTarget, Promises(keeps_prefixes=False, eviction="legal")))
+    judge = judge_of(
+        target(FOUR), Begin((0, 1)), Store(0), Finish(0), Begin((0, 1, 2, 3)),
+        configuration=FOUR, promises=target.promises,
+    )  # fmt: skip
+    assert judge.divergence is None
 
 
 def test_a_pool_that_cannot_be_read_after_a_refusal():

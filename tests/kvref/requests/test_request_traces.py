@@ -6,9 +6,11 @@ from kvref.divergence import DivergenceKind
 from kvref.machine import Program, encode_promises, unsuited
 from kvref.replaying import replay_trace
 from kvref.requests.configuration import RequestConfiguration
+from kvref.requests.executor import LocalRequestExecutor
 from kvref.requests.machine import REQUESTS, RequestBench
 from kvref.requests.operations import Abort, Append, Begin, Commit, Extend, Finish, Flush, Store
 from kvref.requests.promises import RequestPromises
+from kvref.requests.target import RequestTargetFactory
 from kvref.shrink import shrink
 from kvref.traces.failures import write_failure
 from kvref.traces.reader import read
@@ -66,6 +68,38 @@ def test_a_failure_is_written_read_and_replayed_as_recorded(tmp_path):
     assert again.otherwise is None
     assert str(again.divergence) == str(divergence)
     assert replay_trace(trace, bench()).divergence is None
+
+
+class Closes(LocalRequestExecutor):
+    """Counts how often."""
+
+    closed = 0
+
+    def close(self):
+        super().close()
+        self.closed += 1
+
+
+@pytest.mark.parametrize("factory", [wrong_lives.right, wrong_lives.leaks])
+def test_a_run_closes_what_it_started(factory):
+    made = []
+
+    def start(configuration):
+        made.append(Closes(factory(configuration), None))
+        return made[-1]
+
+    divergence = RequestBench(factory, look_every=1, start=start).run(PROGRAM)
+    assert (divergence is None) == (factory is wrong_lives.right)
+    assert [each.closed for each in made] == [1]
+
+
+def test_a_run_looks_as_often_as_it_is_asked_to():
+    operations = (Begin((0, 1)), Store(0), Append(0, (2,)))
+    program = Program(operations, RequestConfiguration(num_pages=6))
+    factory = RequestTargetFactory(wrong_lives.StoresNextToIt, wrong_lives.PROMISES)
+    seldom = RequestBench(factory, look_every=100)
+    assert seldom.run(program).index == 2  # at the end
+    assert seldom.run(program, look_every=1).index == 1
 
 
 def test_it_shrinks_to_the_request_that_matters():
