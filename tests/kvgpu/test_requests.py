@@ -481,6 +481,8 @@ def test_an_end_gives_everything_back_once(page_size, end, committed, late):
 def test_nothing_can_be_done_with_a_request_that_has_ended(end):
     engine = Engine()
     request = engine.run([1, 2, 3])
+    request.commit()
+    assert request.node is not None
     getattr(request, end)()
     before = engine.picture()
     for call in (

@@ -125,6 +125,13 @@ def test_a_prompt_is_computed_in_chunks_and_published_after_each():
     ]  # fmt: skip
 
 
+def test_in_decode_it_is_published_every_so_many_rounds():
+    request = TracedRequest(0, 3, 5 * 4, (1,))
+    engine, _ = play([request], decode_step=4, commit_every=4, abort_share=0)
+    kinds = [type(op).__name__[0] for op in engine.operations if isinstance(op, Store | Commit)]
+    assert "".join(kinds) == "SCSSSSCS"
+
+
 def test_results_arrive_when_the_next_step_was_launched():
     engine, _ = play([TracedRequest(0, 3, 9, (1,))], decode_step=4, abort_share=0)
     kinds = [type(op) for op in engine.operations if isinstance(op, Extend | Append)]
