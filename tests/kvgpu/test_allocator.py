@@ -139,6 +139,7 @@ def test_an_exchange_gives_back_and_takes_in_one_step(number):
     assert set(given.tolist()) <= {0, 2, 3}
     assert allocator.num_free_pages == 3 - len(given)
     assert used - {0, 2, 3} == {1}
+    assert not np.shares_memory(given, allocator._stack)
     allocator.free([1, *given.tolist()])
     assert sorted(allocator.allocate(4).tolist()) == [0, 1, 2, 3]
 

@@ -626,8 +626,9 @@ def test_a_pool_of_more_slots_than_an_int32_can_name_is_refused():
     )  # fmt: skip
 
 
-def test_a_manager_that_knows_more_slots_than_the_storage_has_is_taken():
-    RequestManager(RadixCacheManager("cpu", num_slots=9), storage(), max_requests=1)
+@pytest.mark.parametrize("num_slots", [8, 9])
+def test_a_manager_that_knows_as_many_slots_as_the_storage_has_or_more_is_taken(num_slots):
+    RequestManager(RadixCacheManager("cpu", num_slots=num_slots), storage(), max_requests=1)
 
 
 # The naive manager

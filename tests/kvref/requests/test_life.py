@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from itertools import islice
 from typing import Any
 
@@ -104,6 +105,30 @@ def test_its_own_check_sees_a_page_in_two_places_and_one_in_none():
     made.free.append(made.free[0])
     with pytest.raises(RuntimeError, match="free twice"):
         made.check()
+
+
+def test_a_check_that_its_manager_does_not_promise_is_not_asked_for():
+    class Unchecked(OracleTarget):
+        def check_integrity(self) -> None:
+            raise NotImplementedError
+
+    for integrity in (True, False):
+        factory = TargetFactory(Unchecked, Promises(integrity=integrity))
+        made: Any = life(factory).build(RequestConfiguration())
+        with nullcontext() if not integrity else pytest.raises(NotImplementedError):
+            made.check()
+
+
+def test_the_victims_are_those_of_the_latest_step():
+    made: Any = life(right).build(RequestConfiguration(num_pages=2))
+    first = made.begin((1, 2), namespace=None, max_tokens=None, carried="int64")
+    made.store(first, [0, 1])
+    made.finish(first)
+    second = made.begin((3,), namespace=None, max_tokens=None, carried="int64")
+    assert sorted(made.victims()) == [0, 1]
+    made.abort(second)
+    made.begin((4,), namespace=None, max_tokens=None, carried="int64")
+    assert made.victims() == []
 
 
 def test_what_cannot_be_looked_into_is_not():
