@@ -24,8 +24,9 @@ from kvref.operations import FOREIGN, Evict, Insert, Lock, Match, Reset, Unlock
 from kvref.oracle import Oracle
 from kvref.promises import Promises
 from kvref.refusals import RefusalKind
+from kvref.registry import UnknownTarget
 from kvref.target import TargetFactory
-from kvref.traces import reader
+from kvref.traces import reader, targets
 from kvref.traces.failures import write_failure
 from kvref.traces.format import SCHEMA, Record, TraceError
 from kvref.traces.reader import first_line, lines_of, read
@@ -522,3 +523,11 @@ def test_a_target_that_was_given_is_taken_whatever_the_file_names(path, written)
     trace = read(written)
     assert target_of(trace, path, "my:target", ()) == "my:target"
     assert target_of(trace, path, "", ()) == ""  # no such target, and not another one
+
+
+def test_a_name_that_is_registered_may_have_a_colon(path, written, monkeypatch):
+    trace = read(written)
+    with pytest.raises(UnknownTarget, match="not registered"):
+        target_of(trace, path, None, ())
+    monkeypatch.setattr(targets, "registered", lambda: {"some:target"})
+    assert target_of(trace, path, None, ()) == "some:target"

@@ -131,6 +131,23 @@ def test_the_victims_are_those_of_the_latest_step():
     assert made.victims() == []
 
 
+def test_its_fingerprint_is_of_the_cache_the_free_pages_and_each_request():
+    made: Any = life(right).build(RequestConfiguration(num_pages=4))
+    seen = [made.fingerprint()]
+    request = made.begin((1,), namespace=None, max_tokens=None, carried="int64")
+    for change in (
+        lambda: None,
+        lambda: made.append(request, [2]),
+        lambda: made.store(request, [0]),
+        lambda: made.free.reverse(),
+        lambda: made.commit(request),
+        lambda: request.row.reverse() or request.row.append(3),
+    ):
+        change()
+        seen.append(made.fingerprint())
+    assert len(set(seen)) == len(seen)
+
+
 def test_what_cannot_be_looked_into_is_not():
     class Closed:
         def __init__(self, configuration: Any) -> None:

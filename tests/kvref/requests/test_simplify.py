@@ -59,6 +59,12 @@ def test_all_namespaces_go_at_once_before_one_goes():
     assert first == (Begin((0,)), Begin((0,)))
 
 
+def test_all_prompts_are_given_whole_and_carried_as_usual_at_once():
+    found = offered(*(Begin((0, 1), None, 1, "int32") for _ in range(2)))
+    assert (Begin((0, 1), None, 1), Begin((0, 1), None, 1)) in found
+    assert (Begin((0, 1), None, None, "int32"), Begin((0, 1), None, None, "int32")) in found
+
+
 def test_fewer_requests_at_once_are_offered():
     assert any(each.configuration.max_requests == 1 for each in offers(Begin((0,))))
 
