@@ -531,3 +531,11 @@ def test_a_name_that_is_registered_may_have_a_colon(path, written, monkeypatch):
         target_of(trace, path, None, ())
     monkeypatch.setattr(targets, "registered", lambda: {"some:target"})
     assert target_of(trace, path, None, ()) == "some:target"
+
+
+@pytest.mark.parametrize(
+    ("target", "rest"),
+    [("kvgpu-radix", ""), ("my:target", " my:target"), (None, " module:factory")],
+)
+def test_what_replays_a_trace_names_the_target_where_the_file_cannot(target, rest):
+    assert targets.replay_command(Path("a b.jsonl"), target) == f"kvref replay 'a b.jsonl'{rest}"
