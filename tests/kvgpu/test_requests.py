@@ -22,6 +22,7 @@ from kvgpu import (
     RequestManager,
     RequestState,
     TooManyRequests,
+    requests,
 )
 from tests.kvgpu.engine import Engine, lengths
 from tests.kvgpu.test_refusals import refused
@@ -293,6 +294,15 @@ def test_values_come_before_or_after_the_slots_in_any_form():
         with pytest.raises(InvalidType):
             request.append(wrong)
     assert request.known_len == 149
+
+
+def test_values_fill_the_buffer_to_its_end_and_go_on():
+    request = Engine().begin([1])
+    room = len(request.tokens) - 1
+    request.append([2] * room)
+    assert len(request.tokens) == request.known_len
+    request.append([3])
+    assert request.token_ids.tolist() == [1, *[2] * room, 3]
 
 
 def test_slots_of_any_part_and_out_loc_of_what_is_not_stored():
@@ -624,6 +634,13 @@ def test_a_pool_of_more_slots_than_an_int32_can_name_is_refused():
         lambda: RequestManager(NaiveCacheManager("cpu"), kv_cache, max_requests=1, max_len=1),
         InvalidValue, ValueError, argument="kv_cache", got=f"{2**31 + 1} slots",
     )  # fmt: skip
+
+
+def test_a_pool_may_have_as_many_slots_as_can_be_named(monkeypatch):
+    monkeypatch.setattr(requests, "ALL_SLOTS", 8)
+    RequestManager(NaiveCacheManager("cpu"), storage(8), max_requests=1)
+    with pytest.raises(InvalidValue, match="at most 8"):
+        RequestManager(NaiveCacheManager("cpu"), storage(9), max_requests=1)
 
 
 @pytest.mark.parametrize("num_slots", [8, 9])

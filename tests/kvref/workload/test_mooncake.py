@@ -81,6 +81,7 @@ def without(name):
         ("timestamp,input_length", "malformed"),
         ('{"timestamp": NaN}', "malformed"),
         ("[" * 100_000, ""),
+        (json.dumps(GOOD)[:-1] + ', "x": ' + "[" * 10**5 + "]" * 10**5 + "}", "recursion"),
         ('{"timestamp": 1e400, "input_length": 1}', ""),
         ('{"timestamp": 0, "input_le', "the file ends within this line"),
     ],

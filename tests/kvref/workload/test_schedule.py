@@ -175,6 +175,19 @@ def test_some_clients_go_away_at_any_point():
     assert len({slots[request] for request in aborted}) > 3
 
 
+def test_a_round_takes_as_long_as_all_tokens_that_got_slots_in_it():
+    trace = [TracedRequest(0, 3000, 40, tuple(range(6)))]
+    schedule = Schedule(Engine(), trace, pool_tokens=10**9, pace=Pace(chunk=1500, abort_share=0))
+    times = [schedule._now for _ in schedule.rounds()]
+    assert times[:3] == [60.0, 80.0, 100.0]  # 3,000 tokens at 50 a ms, and no less than 20 ms
+
+
+def test_a_client_that_goes_away_at_the_last_token_aborts():
+    """Of one token in all, it can be no other."""
+    _, counts = play([TracedRequest(0, 1, 0, (1,))], abort_share=1.0)
+    assert (counts.aborted, counts.finished) == (1, 0)
+
+
 def test_the_same_trace_and_pace_give_the_same_operations():
     trace = generate(30, 4)
     assert play(trace)[0].operations == play(trace)[0].operations
