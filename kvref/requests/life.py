@@ -217,7 +217,7 @@ class ReferenceLife:
     def slots_for(self, start: int, end: int, row: Sequence[int]) -> list[int]:
         """Slots for the tokens from `start` to `end`, of new pages where the last one is full."""
         size = self.size
-        begun = min(-start % size, end - start)  # places left in the page that is there
+        begun = -start % size  # places left in the page that is there
         slots = [row[-1] + 1 + at for at in range(begun)]
         needed = -(-end // size) - -(-start // size)
         free, evictable = len(self.free), self.sizes()[0] // size

@@ -7,7 +7,6 @@ tokens themselves are not in the trace.
 
 from __future__ import annotations
 
-import math
 from itertools import islice
 from pathlib import Path
 from typing import Annotated
@@ -91,7 +90,7 @@ def _parse(path: Path, number: int, line: bytes, block_tokens: int) -> TracedReq
         # A ValidationError says the field; any other error is of the JSON, or of what is none.
         cut = "" if line.endswith(b"\n") else " (the file ends within this line)"
         raise UnreadableTrace(path, number, f"{error}{cut}") from None
-    blocks = math.ceil(request.input_length / block_tokens)
+    blocks = -(-request.input_length // block_tokens)
     if len(request.hash_ids) != blocks:
         raise UnreadableTrace(
             path,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import threading
 
@@ -138,6 +139,7 @@ def test_an_exchange_gives_back_and_takes_in_one_step(number):
     assert set(given.tolist()) <= {0, 2, 3}
     assert allocator.num_free_pages == 3 - len(given)
     assert used - {0, 2, 3} == {1}
+    assert not np.shares_memory(given, allocator._stack)
     allocator.free([1, *given.tolist()])
     assert sorted(allocator.allocate(4).tolist()) == [0, 1, 2, 3]
 
@@ -165,3 +167,26 @@ def test_a_refused_exchange_has_changed_nothing(pages, number, error):
     assert allocator.free_pages.tolist() == [3]
     allocator.free([0, 1, 2])
     assert sorted(allocator.allocate(4).tolist()) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        lambda allocator: allocator.free_pages,
+        lambda allocator: allocator.allocate(1),
+        lambda allocator: allocator.free([0]),
+        lambda allocator: allocator.exchange([0], 1),
+    ],
+)
+def test_each_step_takes_the_mutex_once(step):
+    taken = []
+
+    class Watched(contextlib.nullcontext):
+        def __enter__(self):
+            taken.append(self)
+
+    allocator = PageAllocator(2, 1)
+    allocator.allocate(1)
+    allocator._mutex = Watched()
+    step(allocator)
+    assert len(taken) == 1

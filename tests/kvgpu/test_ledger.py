@@ -158,6 +158,11 @@ def a_part_page_cached(it):
 
 
 @damage(ledger.REQUEST_LENGTHS, "in row 1")
+def fewer_than_none_cached(it):
+    it.second.cached_len = -2
+
+
+@damage(ledger.REQUEST_LENGTHS, "in row 1")
 def less_known_than_cached(it):
     it.second.known_len = 1
 

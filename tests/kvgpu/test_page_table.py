@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from kvgpu import InvalidType, InvalidValue, KVCacheError, PageTable, RequestEnded
+from kvgpu import InvalidType, InvalidValue, KVCacheError, PageTable, RequestEnded, page_table
 from tests.kvgpu.engine import Engine
 from tests.kvgpu.test_refusals import refused
 
@@ -203,3 +203,10 @@ def test_a_batch_is_of_running_requests_of_this_manager_each_once():
     request.abort()
     with pytest.raises(RequestEnded):
         engine.requests.upload([request])
+
+
+def test_a_table_may_have_as_many_entries_as_can_be_named(monkeypatch):
+    monkeypatch.setattr(page_table, "_MAX_ENTRIES", 6)
+    assert PageTable(2, 5, 2, "cpu").host.size == 6
+    with pytest.raises(InvalidValue, match="at most 6 entries"):
+        PageTable(1, 7, 1, "cpu")

@@ -189,3 +189,48 @@ def test_flush_against_requests_that_begin_and_end():
     engine.requests.check_ledger()
     engine.requests.flush()  # nothing was stored really, so there is no content to look at
     assert engine.free() == 8
+
+
+class Watched:
+    """A mutex that counts how often it was taken."""
+
+    def __init__(self, mutex):
+        self.mutex, self.taken = mutex, 0
+
+    def __enter__(self):
+        self.taken += 1
+        return self.mutex.__enter__()
+
+    def __exit__(self, *error):
+        return self.mutex.__exit__(*error)
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        lambda engine, request: request.token_ids,
+        lambda engine, request: request.slots(),
+        lambda engine, request: request.out_loc,
+        lambda engine, request: request.extend(),
+        lambda engine, request: request.append([1]),
+        lambda engine, request: request.mark_stored(),
+        lambda engine, request: request.commit(),
+        lambda engine, request: request.finish(),
+        lambda engine, request: request.abort(),
+        lambda engine, request: request.preempt(),
+        lambda engine, request: request.__exit__(None, None, None),
+        lambda engine, request: engine.requests.running,
+        lambda engine, request: engine.requests.num_available_pages,
+        lambda engine, request: engine.requests.begin([5]),
+        lambda engine, request: engine.requests.flush(),
+        lambda engine, request: engine.requests.upload([request]),
+        lambda engine, request: engine.requests.check_ledger(),
+    ],
+)
+def test_each_step_takes_the_mutex_once(step):
+    engine = Engine(8, 1)
+    request = engine.begin([1, 2, 3])
+    watched = Watched(engine.requests.steps.mutex)
+    engine.requests.steps.mutex = watched
+    step(engine, request)
+    assert watched.taken == 1

@@ -22,6 +22,7 @@ from kvgpu import (
     RequestManager,
     RequestState,
     TooManyRequests,
+    requests,
 )
 from tests.kvgpu.engine import Engine, lengths
 from tests.kvgpu.test_refusals import refused
@@ -295,6 +296,15 @@ def test_values_come_before_or_after_the_slots_in_any_form():
     assert request.known_len == 149
 
 
+def test_values_fill_the_buffer_to_its_end_and_go_on():
+    request = Engine().begin([1])
+    room = len(request.tokens) - 1
+    request.append([2] * room)
+    assert len(request.tokens) == request.known_len
+    request.append([3])
+    assert request.token_ids.tolist() == [1, *[2] * room, 3]
+
+
 def test_slots_of_any_part_and_out_loc_of_what_is_not_stored():
     engine = Engine(8, 2)
     request = engine.run([1, 2, 3])
@@ -481,6 +491,8 @@ def test_an_end_gives_everything_back_once(page_size, end, committed, late):
 def test_nothing_can_be_done_with_a_request_that_has_ended(end):
     engine = Engine()
     request = engine.run([1, 2, 3])
+    request.commit()
+    assert request.node is not None
     getattr(request, end)()
     before = engine.picture()
     for call in (
@@ -624,8 +636,16 @@ def test_a_pool_of_more_slots_than_an_int32_can_name_is_refused():
     )  # fmt: skip
 
 
-def test_a_manager_that_knows_more_slots_than_the_storage_has_is_taken():
-    RequestManager(RadixCacheManager("cpu", num_slots=9), storage(), max_requests=1)
+def test_a_pool_may_have_as_many_slots_as_can_be_named(monkeypatch):
+    monkeypatch.setattr(requests, "ALL_SLOTS", 8)
+    RequestManager(NaiveCacheManager("cpu"), storage(8), max_requests=1)
+    with pytest.raises(InvalidValue, match="at most 8"):
+        RequestManager(NaiveCacheManager("cpu"), storage(9), max_requests=1)
+
+
+@pytest.mark.parametrize("num_slots", [8, 9])
+def test_a_manager_that_knows_as_many_slots_as_the_storage_has_or_more_is_taken(num_slots):
+    RequestManager(RadixCacheManager("cpu", num_slots=num_slots), storage(), max_requests=1)
 
 
 # The naive manager

@@ -84,3 +84,14 @@ def test_what_is_no_such_file_is_refused(tmp_path, text, reason):
 def test_they_are_true_where_something_is_known():
     assert not KnownFailures([])
     assert KnownFailures([known()])
+
+
+def test_what_other_processes_met_adds_up():
+    failures = KnownFailures([known(note="one"), known((0, 0), note="two")])
+    failures.meet(known())
+    failures.add_counts({0: 2, 1: 1})
+    failures.add_counts({0: 1})
+    assert failures.counts() == {0: 4, 1: 1}
+    assert failures.not_met == []
+    assert failures.anew().counts() == {}
+    assert failures.counts() == {0: 4, 1: 1}

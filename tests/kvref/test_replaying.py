@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kvref.replaying import first_difference
+from kvref.replaying import Replayed, first_difference
 from kvref.traces.format import Record
 
 RECORDED = [Record("e0", "g0", "t0"), Record("e1", "raised Odd: at 0x1", "t1"), Record("e2")]
@@ -32,3 +32,8 @@ def test_the_first_one_is_named_with_both():
     assert first_difference(RECORDED, [Record("e0", "g0", None)]) == (
         0, "the oracle's tree was t0, now None",
     )  # fmt: skip
+
+
+def test_what_did_not_run_to_its_end_does_not_agree():
+    assert Replayed(None, None).agrees
+    assert not Replayed(None, None, 3).agrees

@@ -142,6 +142,42 @@ class TestShrinking:
         shrunk = shrink(MANAGER, bench(NoLocksLeft), program)
         assert [type(each) for each in shrunk.program.operations] == [Insert, Reset]
 
+    def test_so_do_two_with_one_between_them_that_has_to_stay(self):
+        class Even(OracleTarget):
+            """Resets wrongly after a match, unless the evicts were odd in number."""
+
+            matched = odd = False
+
+            def match_prefix(self, *arguments: Any, **keywords: Any) -> Any:
+                self.matched = True
+                return super().match_prefix(*arguments, **keywords)
+
+            def evict(self, size: Any) -> Any:
+                self.odd = not self.odd
+                return super().evict(size)
+
+            def reset(self) -> Any:
+                found = super().reset()
+                return [0] if self.matched and not self.odd else found
+
+        program = Program((Evict(0), Match(()), Evict(0), Reset()), Configuration())
+        shrunk = shrink(MANAGER, bench(Even), program)
+        assert shrunk.program.operations == (Match(()), Reset())
+
+    def test_the_operation_that_fails_stays_the_last(self, monkeypatch):
+        tried = []
+        runs = bench()
+        run = runs.run
+        monkeypatch.setattr(
+            runs,
+            "run",
+            lambda program, **options: (tried.append(program), run(program, **options))[1],
+        )
+        program = Program((*SHORTEST[:1], Match((1,)), *SHORTEST[1:]), Configuration(num_pages=5))
+        shrink(MANAGER, runs, program)
+        assert tried
+        assert all(isinstance(each.operations[-1], Evict) for each in tried)
+
     def test_a_long_run_that_needs_what_is_wrong_in_it(self):
         """Making it right is no help there, and then it is left as it is."""
 
@@ -288,6 +324,21 @@ class TestStopping:
         assert not shrunk.finished
         assert len(shrunk.program.operations) == seen[-1][0] < 20
         assert bench().run(shrunk.program) == shrunk.divergence
+
+    def test_when_interrupted_nothing_more_is_run(self, monkeypatch):
+        tried = []
+        runs = bench()
+        run = runs.run
+
+        def interrupted(program: Program, **options: Any) -> Any:
+            tried.append(program)
+            if len(tried) == 3:
+                raise KeyboardInterrupt
+            return run(program, **options)
+
+        monkeypatch.setattr(runs, "run", interrupted)
+        assert shrink(MANAGER, runs, padded(20)).interrupted
+        assert len(tried) == 3
 
     def test_progress_is_told_after_every_try(self):
         seen: list[tuple[int, int]] = []

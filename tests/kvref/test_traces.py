@@ -21,13 +21,16 @@ from kvref.listener import answer_in_words, expected_in_words
 from kvref.machine import Program
 from kvref.manager_machine import MANAGER, ManagerBench
 from kvref.operations import FOREIGN, Evict, Insert, Lock, Match, Reset, Unlock
+from kvref.oracle import Oracle
 from kvref.promises import Promises
 from kvref.refusals import RefusalKind
+from kvref.registry import UnknownTarget
 from kvref.target import TargetFactory
-from kvref.traces import reader
+from kvref.traces import reader, targets
 from kvref.traces.failures import write_failure
 from kvref.traces.format import SCHEMA, Record, TraceError
-from kvref.traces.reader import first_line, read
+from kvref.traces.reader import first_line, lines_of, read
+from kvref.traces.targets import target_of
 from kvref.traces.writer import Recorder, TraceWriter, header_of, safe_name, write_trace
 from tests.kvref.oracle_target import OracleTarget
 from tests.kvref.wrong_targets import ForgetsRecency, modest
@@ -348,6 +351,7 @@ class TestWhatIsNotATrace:
             (DIVERGED, "there is no operation yet"),
             (operation('{"do":"fly"}'), "Invalid value 'fly'"),
             (operation('{"do":"reset","x":1}'), "unknown field `x`"),
+            (operation('{"do":"reset","' + "x" * 5000 + '":1}'), "unknown field `xxx"),
             (operation('{"do":"match","tokens":[1.5]}'), "Expected `int`"),
             (operation('{"do":"match","tokens":["1"]}'), "Expected `int`"),
             (operation('{"do":"match","tokens":[NaN]}'), "no JSON"),
@@ -495,3 +499,51 @@ def test_the_bound_of_a_line_is_what_stops_it(path, monkeypatch):
     with pytest.raises(TraceError, match="longer than 80"):
         read(path)
     assert SCHEMA in msgspec.json.encode(header()).decode()
+
+
+def test_a_line_may_be_as_long_as_the_bound_with_its_end(path, monkeypatch):
+    monkeypatch.setattr(reader, "LONGEST_LINE", 8)
+    path.write_bytes(b"1234567\n")
+    assert list(lines_of(path)) == [(1, b"1234567")]
+    path.write_bytes(b"12345678\n")
+    with pytest.raises(TraceError, match="longer than 8"):
+        list(lines_of(path))
+
+
+def test_a_first_line_without_end_is_not_read_to_its_end(path, monkeypatch):
+    monkeypatch.setattr(reader, "LONGEST_LINE", 8)
+    assert first_line_of(path, b"x" * 100) == b"x" * 9
+    with pytest.raises(TraceError, match="null byte"):
+        first_line(path.with_name("\0"))
+
+
+def test_of_an_operation_that_did_not_come_back_nothing_did():
+    recorder = Recorder()
+    for index in range(2):
+        recorder.begins(index, Reset(), Returned([]))
+        if not index:
+            recorder.answers(index, Returned([]))
+        recorder.ends(index, Oracle(Configuration()))
+    assert [record.got for record in recorder.records] == ["slots []", None]
+
+
+def test_a_target_that_was_given_is_taken_whatever_the_file_names(path, written):
+    trace = read(written)
+    assert target_of(trace, path, "my:target", ()) == "my:target"
+    assert target_of(trace, path, "", ()) == ""  # no such target, and not another one
+
+
+def test_a_name_that_is_registered_may_have_a_colon(path, written, monkeypatch):
+    trace = read(written)
+    with pytest.raises(UnknownTarget, match="not registered"):
+        target_of(trace, path, None, ())
+    monkeypatch.setattr(targets, "registered", lambda: {"some:target"})
+    assert target_of(trace, path, None, ()) == "some:target"
+
+
+@pytest.mark.parametrize(
+    ("target", "rest"),
+    [("kvgpu-radix", ""), ("my:target", " my:target"), (None, " module:factory")],
+)
+def test_what_replays_a_trace_names_the_target_where_the_file_cannot(target, rest):
+    assert targets.replay_command(Path("a b.jsonl"), target) == f"kvref replay 'a b.jsonl'{rest}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from itertools import islice
 from typing import Any
 
@@ -75,6 +76,20 @@ def test_it_promises_what_its_manager_does():
     assert not life(naive).promises.keeps_prefixes
 
 
+def test_what_its_manager_does_not_promise_it_does_not_either():
+    modest = Promises(
+        page_sizes=(2,), policies=("fifo",), keeps_prefixes=False, eviction="legal",
+        granularity="page", namespaces=False, refusal_errors="builtin",
+        refused_calls_change_nothing=False, checked_inserts=False,
+    )  # fmt: skip
+    promises = life(TargetFactory(OracleTarget, modest)).promises
+    for name in (
+        "page_sizes", "policies", "keeps_prefixes", "eviction", "granularity", "namespaces",
+        "refusal_errors", "refused_calls_change_nothing", "checked_inserts",
+    ):  # fmt: skip
+        assert getattr(promises, name) == getattr(modest, name), name
+
+
 def test_its_own_check_sees_a_page_in_two_places_and_one_in_none():
     made: Any = life(right).build(RequestConfiguration(num_pages=4))
     made.check()
@@ -87,6 +102,50 @@ def test_its_own_check_sees_a_page_in_two_places_and_one_in_none():
     made.free.pop()
     with pytest.raises(RuntimeError, match="2 pages free, 1 owned, 0 slots cached: not the 4"):
         made.check()
+    made.free.append(made.free[0])
+    with pytest.raises(RuntimeError, match="free twice"):
+        made.check()
+
+
+def test_a_check_that_its_manager_does_not_promise_is_not_asked_for():
+    class Unchecked(OracleTarget):
+        def check_integrity(self) -> None:
+            raise NotImplementedError
+
+    for integrity in (True, False):
+        factory = TargetFactory(Unchecked, Promises(integrity=integrity))
+        made: Any = life(factory).build(RequestConfiguration())
+        with nullcontext() if not integrity else pytest.raises(NotImplementedError):
+            made.check()
+
+
+def test_the_victims_are_those_of_the_latest_step():
+    made: Any = life(right).build(RequestConfiguration(num_pages=2))
+    first = made.begin((1, 2), namespace=None, max_tokens=None, carried="int64")
+    made.store(first, [0, 1])
+    made.finish(first)
+    second = made.begin((3,), namespace=None, max_tokens=None, carried="int64")
+    assert sorted(made.victims()) == [0, 1]
+    made.abort(second)
+    made.begin((4,), namespace=None, max_tokens=None, carried="int64")
+    assert made.victims() == []
+
+
+def test_its_fingerprint_is_of_the_cache_the_free_pages_and_each_request():
+    made: Any = life(right).build(RequestConfiguration(num_pages=4))
+    seen = [made.fingerprint()]
+    request = made.begin((1,), namespace=None, max_tokens=None, carried="int64")
+    for change in (
+        lambda: None,
+        lambda: made.append(request, [2]),
+        lambda: made.store(request, [0]),
+        lambda: made.free.reverse(),
+        lambda: made.commit(request),
+        lambda: request.row.reverse() or request.row.append(3),
+    ):
+        change()
+        seen.append(made.fingerprint())
+    assert len(set(seen)) == len(seen)
 
 
 def test_what_cannot_be_looked_into_is_not():

@@ -244,6 +244,16 @@ class TestWhatItAsserts:
         assert "assert_given(row7, 2, 4, taken=row0)\n" in text
         assert "assert r7.preempt().tolist() == [0, 1, 2, 3]\n" in text
 
+    def test_a_commit_takes_over_from_each_who_had_a_part_of_it_first(self):
+        run = (
+            Begin((0, 1, 2, 3, 4)), Begin((0, 1)), Store(1), Commit(1), Begin((0, 1, 2, 3)),
+            Store(4), Commit(4), Store(0), Commit(0),
+        )  # fmt: skip
+        text = export(trace_of(run, RequestConfiguration(num_pages=12)), Style.SCRIPT)
+        assert "row0[:2] = row1  # the cache had these already" in text
+        assert "row0[2:4] = row4[2:]  # the cache had these already" in text
+        executed(text)
+
     def test_every_eighth_store_is_told_where_to_as_a_kernel_is(self):
         run = (Begin((0,)), Store(0), *(each for _ in range(8) for each in (Extend(0, 1, (1,)),
                Store(0), Append(0, (1,)))))  # fmt: skip
@@ -345,6 +355,28 @@ class TestPromises:
         assert "kinds(" not in text
         for each in (named, text):
             executed(f"{each}\ntest_it()\n")
+
+    def test_where_the_wrong_error_came_whatever_comes_is_compared(self):
+        run = (Begin((0, 1)),)
+        small = RequestConfiguration(num_pages=1, max_len=2)
+        ending = Divergence(
+            DivergenceKind.WRONG_REFUSAL, "request-refusals", 0, run[0], "", "KeyError: 1"
+        )
+        test, script = (export(trace_of(run, small, divergence=ending), each) for each in Style)
+        compared = 'assert isinstance(error, RuntimeError) and "NoRoom" in kinds(error) and '
+        assert f"except Exception as error:\n    {compared}" in script
+        assert "with pytest.raises(Exception) as caught:\n" in test
+        assert f"error = caught.value\n    {compared}" in test
+        executed(script)
+
+    def test_where_it_was_accepted_the_call_is_what_fails(self):
+        run = (Begin((0, 1)),)
+        ending = Divergence(DivergenceKind.ACCEPTED, "request-refusals", 0, run[0], "", "accepted")
+        small = RequestConfiguration(num_pages=1, max_len=2)
+        text = export(trace_of(run, small, divergence=ending), Style.PYTEST)
+        assert text.endswith(
+            "    with pytest.raises(RuntimeError):\n        r0 = requests.begin(ids([0, 1]))\n"
+        )
 
     def test_a_begin_that_matches_before_it_is_refused_is_followed(self):
         run = (

@@ -244,6 +244,15 @@ class TestSkipping:
         judge = judge_of(Life, Begin((0,)), Abort(0), Extend(0, 0), Extend(0, 1))
         assert (judge.skipped, judge.refused) == ([2], [3])
 
+    @pytest.mark.parametrize("extend", [Extend(0, 0, (1,)), Extend(0, 99, ())])
+    def test_what_has_to_be_refused_is_asked_whatever_it_tells_ahead(self, extend):
+        judge = judge_of(Life, Begin((0,)), extend)
+        assert (judge.skipped, judge.refused) == ([], [1])
+
+    def test_a_step_that_is_not_issued_came_to_nothing(self):
+        judge = judge_of(Life, Begin((0, 1)), Abort(7))
+        assert judge.outcome == Outcome()
+
     def test_what_it_does_not_promise_to_refuse_is_never_tried(self):
         promises = RequestPromises(refuses=frozenset({RefusalKind.VALUE}))
         judge = judge_of(
@@ -394,12 +403,25 @@ class TestForAReplay:
         assert outcomes[6].refused is not None
         assert judge.peak_pages == 4
 
+    def test_what_went_is_counted_in_pages(self):
+        cached = (Begin((0, 1)), Store(0), Finish(0))
+        judge = judge_of(Life, *cached, Begin((9,) * 11), configuration=PAIRS)
+        assert judge.outcome == Outcome(None, 0, 6, 1)
+
+    def test_the_most_pages_in_use_stay_the_most(self):
+        judge = judge_of(Life, Begin((0, 1, 2)), Abort(0), Begin((0,)))
+        assert judge.peak_pages == 3
+
+    def test_without_a_limit_nothing_is_judged_to_be_in_time(self):
+        assert judge_of(Life, *DONE).judged["requests-in-time"] == 0
+        assert judge_of(Life, *DONE, seconds=10.0).judged["requests-in-time"] == 3
+
     def test_a_long_run_is_not_remembered(self):
         judge = judge_of(Life, *DONE, Abort(0), Begin((0, 5)), long_run=True)
         assert judge.count == 5
         assert judge.operations == [Begin((0, 5))]
         assert judge.skipped == [3]  # as an ended request is not
-        assert list(judge.oracle.requests) == [4]
+        assert list(judge.oracle.requests) == list(judge._executor._requests) == [4]
         assert judge.divergence is None
 
     def test_a_difference_has_the_right_number_all_the_same(self):
@@ -428,11 +450,31 @@ class TestForAReplay:
         with pytest.raises(RuntimeError, match="ended"):
             judge.apply(Flush())
 
+    def test_a_look_recounts_the_oracle_itself(self):
+        judge = judge_of(Life, Begin((0,)), look_every=9)
+        judge.oracle.ledger.num_free = 0
+        with pytest.raises(AssertionError, match="free pages"):
+            judge.look()
+
+    def test_a_check_that_ends_the_process_is_no_passed_one(self):
+        class Exits(Life):
+            def check(self) -> None:
+                raise SystemExit(0)
+
+        found = judge_of(Exits, Begin((0,))).divergence
+        assert (found.kind, found.got) == (KIND.CRASH, "the process ended: sys.exit(0)")
+
     def test_before_anything_ran_there_is_nothing_to_look_at(self):
         assert judge_of(wrong.FindsFault).look() is None
 
 
 class TestContent:
+    def test_what_is_told_later_continues_the_whole_prefix(self):
+        judge = judge_of(
+            Life, Begin((5, 0)), Begin((1,)), Extend(0, 1, (1,)), Append(0, (1, 2)), Append(0, ())
+        )
+        assert judge.tags_of[0] == judge.tags.follow((5, 0, 1, 2))
+
     def test_a_wrong_begin_is_seen_at_once(self):
         class Swaps(Life):
             def finish(self, request: Any) -> None:
@@ -483,6 +525,30 @@ def test_what_remembers_nothing_is_judged_by_what_it_runs():
     assert judge.judged["content-cached"] == 0
     assert judge.judged["content-running"] > 0
     assert judge.judged["drained"] == 1
+
+
+def test_sizes_that_a_flush_leaves_are_not_drained_though_all_pages_are_free():
+    class KeepsCounting(Life):
+        flushed = False
+
+        def flush(self) -> None:
+            super().flush()
+            self.flushed = True
+
+        def sizes(self) -> tuple[int, int]:
+            return (1, 0) if self.flushed else super().sizes()
+
+    found = judge_of(KeepsCounting, *DONE, Flush()).divergence
+    assert (found.kind, found.law) == (KIND.NOT_DRAINED, "drained")
+
+
+def test_nor_has_it_victims_to_choose_from():
+    target = life(TargetFactory(NaiveTarget, Promises(keeps_prefixes=False, eviction="legal")))
+    judge = judge_of(
+        target(FOUR), Begin((0, 1)), Store(0), Finish(0), Begin((0, 1, 2, 3)),
+        configuration=FOUR, promises=target.promises,
+    )  # fmt: skip
+    assert judge.divergence is None
 
 
 def test_a_pool_that_cannot_be_read_after_a_refusal():

@@ -471,6 +471,7 @@ class TestRecount:
             (lambda made: made.ledger.move([3], FREE, 9), "pages"),
             (lambda made: setattr(made.requests[1], "stored_len", 2), "lengths"),
             (lambda made: setattr(made.ledger, "num_free", 2), "free pages"),
+            (lambda made: setattr(made.cache, "evictable_size", 9), ""),
         ],
     )
     def test_each_damage_is_named(self, damage, words):

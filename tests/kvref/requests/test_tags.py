@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from kvref.requests.tags import Tags
+import pytest
+
+from kvref.requests.tags import HashedTags, Tags
 
 
 def test_a_tag_names_the_whole_prefix():
@@ -29,6 +31,29 @@ def test_a_prefix_may_be_continued():
     assert tags.follow((5, 6, 7)) == [0, 1, 2]
 
 
+def test_after_tag_0_too():
+    tags = Tags()
+    assert tags.follow((5, 6)) == [0, 1]
+    assert tags.follow((6,), after=0) == [1]
+    assert tags.words(1) == "the token 6 after [5]"
+
+
+@pytest.mark.parametrize("after", [0, 9])
+def test_a_hash_that_is_continued_names_its_namespace_already(after):
+    hashed = HashedTags(40)
+    assert hashed.follow((5,), "a", after) == hashed.follow((5,), None, after)
+
+
+def test_hashes_tell_prefixes_and_namespaces_apart_and_have_so_many_bits():
+    hashed = HashedTags(40)
+    tokens = hashed.follow(range(100))
+    other = hashed.follow(range(100), "a")
+    assert len({*tokens, *other}) == 200
+    assert hashed.follow(range(50, 100), None, tokens[49]) == tokens[50:]
+    assert all(0 <= tag < 2**40 for tag in tokens)
+    assert set(HashedTags(1).follow(range(100))) == {0, 1}
+
+
 def test_words():
     tags = Tags()
     tags.follow((5, 6, 3))
@@ -41,6 +66,9 @@ def test_words():
 
 def test_long_prefixes_are_shown_by_their_end():
     tags = Tags()
+    assert tags.words(tags.follow(range(13))[-1]) == (
+        "the token 12 after [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]"
+    )
     last = tags.follow(range(20))[-1]
     assert tags.words(last) == (
         "the token 19 after [7 tokens, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18]"

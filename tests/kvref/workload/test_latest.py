@@ -34,6 +34,16 @@ def test_of_a_long_one_the_oldest_is_forgotten_with_all_that_names_it():
     assert not latest.whole
 
 
+def test_what_just_fits_is_whole_and_values_told_ahead_count():
+    run = (Begin((1,)), Extend(0, 3, (2, 3, 4)))
+    latest = Latest(most=6)
+    assert observed(latest, *run) == run
+    assert latest.whole
+    latest = Latest(most=5)
+    assert observed(latest, *run) == ()
+    assert not latest.whole
+
+
 def test_what_was_not_issued_is_no_part_of_it():
     run = (Begin((1, 2)), Finish(0), Abort(0), Begin((4,)), Store(3))
     assert observed(Latest(), *run) == (Begin((1, 2)), Finish(0), Begin((4,)), Store(2))

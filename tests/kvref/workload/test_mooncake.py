@@ -64,6 +64,7 @@ def without(name):
     [
         *((without(name), name) for name in GOOD),
         (GOOD | {"timestamp": -1}, "timestamp"),
+        (GOOD | {"timestamp": 2e15}, "timestamp"),
         (GOOD | {"input_length": 0}, "input_length"),
         (GOOD | {"input_length": -600}, "input_length"),
         (GOOD | {"input_length": 600.5}, "input_length"),
@@ -80,6 +81,7 @@ def without(name):
         ("timestamp,input_length", "malformed"),
         ('{"timestamp": NaN}', "malformed"),
         ("[" * 100_000, ""),
+        (json.dumps(GOOD)[:-1] + ', "x": ' + "[" * 10**5 + "]" * 10**5 + "}", "recursion"),
         ('{"timestamp": 1e400, "input_length": 1}', ""),
         ('{"timestamp": 0, "input_le', "the file ends within this line"),
     ],
@@ -112,6 +114,12 @@ def test_a_line_without_an_end_is_not_read_into_memory(file, monkeypatch):
     file.write_bytes(b" " * 1000)
     with pytest.raises(UnreadableTrace, match="longer than 100 bytes"):
         read_requests(file)
+
+
+def test_a_line_may_be_as_long_as_the_bound_with_its_end(file, monkeypatch):
+    written(file, GOOD, GOOD)
+    monkeypatch.setattr(mooncake, "_LONGEST_LINE", len(json.dumps(GOOD)) + 1)
+    assert len(read_requests(file)) == 2
 
 
 @given(st.binary(max_size=200) | st.text(max_size=200).map(str.encode))

@@ -125,6 +125,13 @@ def test_a_prompt_is_computed_in_chunks_and_published_after_each():
     ]  # fmt: skip
 
 
+def test_in_decode_it_is_published_every_so_many_rounds():
+    request = TracedRequest(0, 3, 5 * 4, (1,))
+    engine, _ = play([request], decode_step=4, commit_every=4, abort_share=0)
+    kinds = [type(op).__name__[0] for op in engine.operations if isinstance(op, Store | Commit)]
+    assert "".join(kinds) == "SCSSSSCS"
+
+
 def test_results_arrive_when_the_next_step_was_launched():
     engine, _ = play([TracedRequest(0, 3, 9, (1,))], decode_step=4, abort_share=0)
     kinds = [type(op) for op in engine.operations if isinstance(op, Extend | Append)]
@@ -166,6 +173,19 @@ def test_some_clients_go_away_at_any_point():
             slots[operation.request] += 1
     aborted = [op.request for op in engine.operations if isinstance(op, Abort)]
     assert len({slots[request] for request in aborted}) > 3
+
+
+def test_a_round_takes_as_long_as_all_tokens_that_got_slots_in_it():
+    trace = [TracedRequest(0, 3000, 40, tuple(range(6)))]
+    schedule = Schedule(Engine(), trace, pool_tokens=10**9, pace=Pace(chunk=1500, abort_share=0))
+    times = [schedule._now for _ in schedule.rounds()]
+    assert times[:3] == [60.0, 80.0, 100.0]  # 3,000 tokens at 50 a ms, and no less than 20 ms
+
+
+def test_a_client_that_goes_away_at_the_last_token_aborts():
+    """Of one token in all, it can be no other."""
+    _, counts = play([TracedRequest(0, 1, 0, (1,))], abort_share=1.0)
+    assert (counts.aborted, counts.finished) == (1, 0)
 
 
 def test_the_same_trace_and_pace_give_the_same_operations():
