@@ -190,3 +190,15 @@ def test_each_step_takes_the_mutex_once(step):
     allocator._mutex = Watched()
     step(allocator)
     assert len(taken) == 1
+
+
+@pytest.mark.parametrize("wrong", [-1, 300])
+@pytest.mark.parametrize("count", [1, 200])
+def test_of_few_pages_and_of_many_the_one_outside_is_named(wrong, count):
+    allocator = PageAllocator(300, 1)
+    allocator.allocate(300)
+    pages = [*range(count), wrong]
+    for given in (pages, np.array(pages), torch.tensor(pages)):
+        with pytest.raises(InvalidValue, match=f"page {wrong} at position {count}, outside 0..299"):
+            allocator.free(given)
+    assert allocator.num_free_pages == 0

@@ -70,6 +70,7 @@ def test_slots_follow_from_pages(page_size):
             slots = table.slots(1, start, stop)
             assert slots.dtype == np.int32
             assert slots.tolist() == wanted[start:stop]
+            assert not np.shares_memory(slots, table.host)
 
 
 def test_an_upload_is_one_copy_of_what_changed_and_of_the_step(monkeypatch):

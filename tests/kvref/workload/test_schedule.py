@@ -153,11 +153,18 @@ def test_who_finds_no_room_waits_and_who_goes_on_preempts_the_youngest():
     assert counts.finished == 40
     assert counts.refused > 0
     assert counts.preempted == engine.ended[Preempt] > 0
-    assert counts.output_tokens >= sum(request.output_length for request in trace)
+    assert counts.output_tokens == sum(request.output_length for request in trace)
+    goes_first = None
+    for operation in engine.operations:
+        if isinstance(operation, Preempt):
+            goes_first = engine.operations[operation.request].tokens
+        elif isinstance(operation, Begin) and goes_first is not None:
+            assert operation.tokens[: len(goes_first)] == goes_first
+            goes_first = None
 
 
 def test_a_request_longer_than_the_pool_is_passed_over_and_counted():
-    trace = [TracedRequest(0, n, 3, (n,)) for n in (100, 401, 100)]
+    trace = [TracedRequest(0, n, 3, (n,)) for n in (100, 401, 400)]
     _, counts = play(trace, Engine(room=402), pool_tokens=402, abort_share=0)
     assert (counts.finished, counts.too_long) == (2, 1)
     assert counts.ended == 3
@@ -180,6 +187,12 @@ def test_a_round_takes_as_long_as_all_tokens_that_got_slots_in_it():
     schedule = Schedule(Engine(), trace, pool_tokens=10**9, pace=Pace(chunk=1500, abort_share=0))
     times = [schedule._now for _ in schedule.rounds()]
     assert times[:3] == [60.0, 80.0, 100.0]  # 3,000 tokens at 50 a ms, and no less than 20 ms
+
+
+def test_time_does_not_go_back_to_who_came_meanwhile():
+    trace = [TracedRequest(0, 3000, 1, tuple(range(6))), TracedRequest(10, 100, 1, (7,))]
+    schedule = Schedule(Engine(), trace, pool_tokens=10**9, pace=Pace(abort_share=0))
+    assert [schedule._now for _ in schedule.rounds()] == [60.0, 80.0]
 
 
 def test_a_client_that_goes_away_at_the_last_token_aborts():

@@ -34,3 +34,7 @@ def test_the_outputs_of_two_requests_differ_from_their_first_token_on():
     firsts = {output_tokens(request, 0, 1) for request in range(1000)}
     assert len(firsts) == 1000
     assert all(token < 2**63 for (token,) in firsts)
+
+
+def test_the_tokens_of_a_long_output_are_still_of_the_vocabulary():
+    assert output_tokens(0, 65535, 65538) == (65535, 0, 1)
