@@ -19,7 +19,7 @@ def _place(pool: Pool, slots: Any) -> tuple[Any, ...]:
 def store_kv(pool: Pool, k: Any, v: Any, out_loc: Any, layer_id: int) -> None:
     """Write row i of `k` and `v` to slot `out_loc[i]`; every slot is below `num_slots`."""
     k, v = as_bits(k), as_bits(v)
-    if out_loc.is_cpu:
+    if out_loc.is_cpu:  # pragma: no branch - others need a device
         # As arrays, which index as tensors do: on one core in a fifth of the time for a few rows,
         # and in less for thousands.
         k, v, out_loc = k.numpy(), v.numpy(), out_loc.numpy()

@@ -238,6 +238,18 @@ class TestWhole:
         assert trace.header.look_every == 3
         assert {each.suffix for each in path.parent.iterdir()} == {".jsonl", ".py"}
 
+    def test_nothing_lies_beside_what_is_no_file(self, tmp_path):
+        pipe = tmp_path / "pipe"
+        os.mkfifo(pipe)
+        reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+        try:
+            bench = ManagerBench(TargetFactory(OracleTarget), look_every=1)
+            write_failure(pipe, MANAGER, bench, PROGRAM, DIVERGENCE, target=None)
+            assert os.read(reader, 2**16).startswith(b'{"schema":"kvref.trace/1"')
+        finally:
+            os.close(reader)
+        assert list(tmp_path.iterdir()) == [pipe]
+
     def test_a_target_without_a_name(self, path):
         bench = ManagerBench(TargetFactory(OracleTarget), look_every=1)
         write_failure(path, MANAGER, bench, PROGRAM, DIVERGENCE, target=None)
