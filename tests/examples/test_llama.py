@@ -6,15 +6,12 @@ import os
 import random
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 import torch
 
-pytest.importorskip("transformers", reason="transformers is not installed; the extra test has it")
-
-from examples.llama.reference import run_without_reuse, tiny_llama
-from examples.llama.serving import Server
 from kvgpu import (
     KVCacheLayout,
     MHAKVCache,
@@ -23,6 +20,11 @@ from kvgpu import (
     RequestManager,
 )
 from kvgpu.request_steps import RequestSteps
+
+if find_spec("transformers") is None:
+    pytest.skip("transformers is not installed; the extra test has it", allow_module_level=True)
+
+# The example is imported where it is used: transformers takes seconds of each worker that collects.
 
 ROOT = Path(__file__).parents[2]
 MAX_LEN = 64
@@ -45,11 +47,15 @@ def prompts():
 @pytest.fixture(scope="module")
 def model():
     torch.set_num_threads(1)
+    from examples.llama.reference import tiny_llama
+
     return tiny_llama(MAX_LEN)
 
 
 @pytest.fixture(scope="module")
 def references(model):
+    from examples.llama.reference import run_without_reuse
+
     return [run_without_reuse(model, prompt, NUM_NEW, rows=MAX_LEN) for prompt in prompts()]
 
 
@@ -69,6 +75,8 @@ def make_server(
     requests = Requests(
         manager("cpu", page_size=page_size), kv_cache, max_requests=3, max_len=MAX_LEN
     )
+    from examples.llama.serving import Server
+
     return Server(model, requests, chunk=8, exact=exact)
 
 
@@ -138,6 +146,8 @@ def test_forwards_as_they_come_round_otherwise_and_say_the_same(model, reference
 
 
 def test_the_reference_is_not_bent_by_its_padding(model, references):
+    from examples.llama.reference import run_without_reuse
+
     bare = [run_without_reuse(model, prompt, NUM_NEW) for prompt in prompts()[:3]]
     for reference, unpadded in zip(references, bare, strict=False):
         assert reference.tokens == unpadded.tokens
