@@ -12,7 +12,7 @@ import numpy.typing as npt
 from kvgpu.errors import InvalidValue
 from kvgpu.radix_node import FEW, IntArray
 
-__all__ = ["require_slots"]
+__all__ = ["ALL_SLOTS", "require_slots"]
 
 _Complaint = tuple[int, str]
 

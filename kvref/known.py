@@ -13,11 +13,11 @@ from pathlib import Path
 import msgspec
 
 from kvref.divergence import Divergence, DivergenceKind
+from kvref.files import replace
 from kvref.machine import Machine, Program
 from kvref.machines import MACHINES
 from kvref.traces.format import TraceError
 from kvref.traces.reader import decoded, lines_of
-from kvref.traces.writer import replace
 
 __all__ = ["Known", "KnownFailures", "add", "fingerprint", "load"]
 

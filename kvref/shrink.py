@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -95,14 +96,14 @@ def shrink(
     """
     shrinker = _Shrinker(machine, bench, alike, progress)
     shrinker.begin(program)
-    finished = interrupted = False
+    finished = interrupted = kept_buffer = False
     if seconds is not None:
         shrinker.deadline = time.monotonic() + seconds
     try:
-        shrinker.minimise()
-        finished = True
-    except _OutOfTime:
-        pass
+        with suppress(_OutOfTime):
+            shrinker.minimise()
+            finished = True
+        kept_buffer = shrinker.kept_buffer()
     except KeyboardInterrupt:
         interrupted = True
     assert shrinker.divergence is not None
@@ -113,7 +114,7 @@ def shrink(
         shrinker.tries,
         finished,
         interrupted,
-        not interrupted and shrinker.kept_buffer(),
+        kept_buffer,
     )
 
 

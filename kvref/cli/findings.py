@@ -18,7 +18,7 @@ from kvref.traces.failures import python_of, record, write_failure
 from kvref.traces.targets import replay_command
 from kvref.traces.writer import safe_name
 
-__all__ = ["Findings", "Shrinking", "body"]
+__all__ = ["Findings", "Shrinking", "body", "length"]
 
 SECONDS = 5.0
 """For shrinking one failure while a campaign waits. `kvref shrink` has all the time it wants."""
@@ -108,12 +108,11 @@ class Findings:
     def _keep_shortest(self, way: _Way, shrunk: Shrunk, failure: Failure, path: Path) -> None:
         size = self.machine.size
         if way.best is not None and size(way.best.program) <= size(shrunk.program):
-            self._put(f"  shrunk to {_count(shrunk)}, no shorter than the one above")
+            self._put(f"  shrunk to {length(shrunk)}, no shorter than the one above")
             return
         previous, way.best = way.path, shrunk
-        how = "" if shrunk.finished else " (not finished: kvref shrink goes on)"
         earlier = "" if way.count == 1 else ", shorter than before and kept instead"
-        self._put(f"  shrunk to {_count(shrunk)}{how}{earlier}:")
+        self._put(f"  shrunk to {length(shrunk)}{earlier}:")
         for line in body(self.machine, self.bench, shrunk):
             self._put(f"    {line}")
         if way.count > 1 or str(shrunk.divergence) != str(failure.divergence):
@@ -187,6 +186,8 @@ def body(machine: Machine, bench: Bench, shrunk: Shrunk) -> list[str]:
     return [*python.rpartition("\n\n")[2].splitlines(), *remark]
 
 
-def _count(shrunk: Shrunk) -> str:
+def length(shrunk: Shrunk) -> str:
+    """How long the program is, and whether it may become shorter yet."""
     count = len(shrunk.program.operations)
-    return "1 operation" if count == 1 else f"{count} operations"
+    words = "1 operation" if count == 1 else f"{count} operations"
+    return words if shrunk.finished else f"{words} (not finished: kvref shrink goes on)"

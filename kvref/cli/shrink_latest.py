@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from kvref.cli.findings import body
+from kvref.cli.findings import body, length
 from kvref.cli.progress import Progress
 from kvref.requests.machine import REQUESTS, RequestBench
 from kvref.requests.target import RequestTargetFactory
@@ -31,7 +31,8 @@ def keep_short(
     """
     judge, latest = replay.judge, replay.latest
     program = latest.program(judge.configuration)
-    bench = RequestBench(factory, look_every=replay.check_every, seconds=replay.seconds)
+    setup = replay.setup
+    bench = RequestBench(factory, look_every=setup.check_every, seconds=setup.seconds)
     count = len(program.operations)
     which = f"all {count:,}" if latest.whole else f"the last {count:,}"
     screen.print(f"  shrinking {which} operations; Ctrl-C keeps the shortest so far", markup=False)
@@ -44,9 +45,7 @@ def keep_short(
     except KeyboardInterrupt:  # before there was anything to keep
         screen.print("  interrupted: nothing was kept")
         return
-    now = len(shrunk.program.operations)
-    how = "" if shrunk.finished else ", not finished: kvref shrink goes on"
-    screen.print(f"  shrunk to {now:,} operation{'s' * (now != 1)}{how}:", markup=False)
+    screen.print(f"  shrunk to {length(shrunk)}:", markup=False)
     for line in (*body(REQUESTS, bench, shrunk), *str(shrunk.divergence).splitlines()):
         screen.print(f"    {line}", markup=False)
     path = out / f"{safe_name(target)}-replay-{shrunk.divergence.kind.value}.jsonl"

@@ -8,10 +8,11 @@ from pathlib import Path
 from kvref.divergence import Divergence, DivergenceKind
 from kvref.export.exporters import export
 from kvref.export.text import Style
+from kvref.files import replace
 from kvref.machine import Bench, Machine, Program
 from kvref.shrink import same_way
 from kvref.traces.format import Record, Trace
-from kvref.traces.writer import Recorder, divergence_line, header_of, replace, write_trace
+from kvref.traces.writer import Recorder, divergence_line, header_of, write_trace
 
 __all__ = ["FAILURES", "python_of", "record", "write_failure"]
 

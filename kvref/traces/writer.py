@@ -30,7 +30,6 @@ __all__ = [
     "TraceWriter",
     "divergence_line",
     "header_of",
-    "replace",
     "safe_name",
     "write_trace",
 ]

@@ -49,7 +49,7 @@ class Replay:
         judge: what it found, and how often each law was judged.
         latest: its latest operations, as a program of their own.
         schedule: how far it is.
-        check_every, seconds: as set up.
+        setup: as given.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Replay:
             CannotBuild: the factory cannot build it with this configuration.
         """
         configuration = setup.configuration
-        self.check_every, self.seconds = setup.check_every, setup.seconds
+        self.setup = setup
         self._executor = LocalRequestExecutor(factory(configuration), setup.seconds)
         self.latest = Latest()
         self.judge = RequestJudge(

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import secrets
 import sys
+from abc import ABC, abstractmethod
 from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar
@@ -61,7 +62,7 @@ _TIME_LIMIT = 10.0
 _LEAST_ACCEPTED = 0.5
 
 
-class _Suite:
+class _Suite(ABC):
     """What both have.
 
     Attributes:
@@ -98,16 +99,19 @@ class _Suite:
         vars(sys.modules[cls.__module__]).update(cases)
 
     @classmethod
+    @abstractmethod
     def _the_factory(cls) -> Factory:
-        raise NotImplementedError
+        """What is judged."""
 
     @classmethod
+    @abstractmethod
     def _bench(cls, factory: Any) -> Bench:
-        raise NotImplementedError
+        """Where its programs run."""
 
     @classmethod
+    @abstractmethod
     def _cases(cls, **options: Any) -> dict[str, type]:
-        raise NotImplementedError
+        """The shards of its state machine."""
 
     @classmethod
     def _name(cls) -> str | None:

@@ -35,9 +35,7 @@ EARLY = {
     "refused-extend-loses-pages": 25,
     "rejected-later-keeps-the-lock": 2,
 }
-"""A seed that finds a rare one within a few examples, to save its test the way there. It takes the
-place of a shard, so no more is tried than the suite would: once a generator or Hypothesis changes,
-a seed here is one like any other, and the shards have to find the fault all the same."""
+"""A seed that finds a rare one within a few examples: see tests/README.md."""
 
 pytestmark = pytest.mark.parametrize("name", sorted(REQUEST_FAULTS))
 

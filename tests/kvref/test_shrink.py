@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kvref.buffers import overwritten
 from kvref.campaign import Totals, campaign, start_locally
 from kvref.configuration import Configuration
 from kvref.divergence import Divergence, DivergenceKind
@@ -339,6 +340,23 @@ class TestStopping:
         monkeypatch.setattr(runs, "run", interrupted)
         assert shrink(MANAGER, runs, padded(20)).interrupted
         assert len(tried) == 3
+
+    def test_an_interrupt_of_the_last_run_loses_nothing(self, monkeypatch):
+        """That with buffers left alone, when nothing more can be left out."""
+        whole = shrink(MANAGER, bench(), padded(5))
+        runs = bench()
+        run = runs.run
+
+        def interrupted(program: Program, **options: Any) -> Any:
+            if not overwritten():
+                raise KeyboardInterrupt
+            return run(program, **options)
+
+        monkeypatch.setattr(runs, "run", interrupted)
+        shrunk = shrink(MANAGER, runs, padded(5))
+        assert shrunk.interrupted
+        assert shrunk.program == whole.program
+        assert overwritten()
 
     def test_progress_is_told_after_every_try(self):
         seen: list[tuple[int, int]] = []

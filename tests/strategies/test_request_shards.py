@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import Phase, find, settings
+from hypothesis import find, settings
 
 from kvref.requests.configuration import RequestConfiguration
 from kvref.requests.executor import LocalRequestExecutor
@@ -32,6 +32,7 @@ from tests.kvref.requests.wrong_lives import (
     PublishesUnknown,
     right,
 )
+from tests.strategies.running import run_machine
 
 
 @pytest.fixture(autouse=True)
@@ -43,14 +44,7 @@ def failures(tmp_path, monkeypatch):
 
 
 def run(target: RequestTargetFactory | str, *, seconds: float = 10.0, examples: int = 100) -> None:
-    machine = request_machine(target)
-    machine.time_limit = seconds
-    case = machine.TestCase
-    case.settings = settings(
-        max_examples=examples, stateful_step_count=30, database=None, derandomize=True,
-        report_multiple_bugs=False, deadline=None, phases=[Phase.generate],
-    )  # fmt: skip
-    case("runTest").debug()
+    run_machine(request_machine(target), seconds=seconds, examples=examples)
 
 
 class TestShards:

@@ -7,7 +7,6 @@ import unittest
 from pathlib import Path
 
 import pytest
-from hypothesis import Phase, settings
 
 from kvref.configuration import Configuration
 from kvref.machine import Program
@@ -19,6 +18,7 @@ from kvstrategies import ManagerMachine, manager_machine, manager_shards
 from kvstrategies import failures as failing
 from tests.kvref.oracle_target import OracleTarget
 from tests.kvref.wrong_targets import BusyLoop, ForgetsRecency, lru_only, modest, right
+from tests.strategies.running import run_machine
 
 RIGHT = "tests.kvref.wrong_targets:right"
 
@@ -73,14 +73,7 @@ def failures(tmp_path, monkeypatch):
 
 
 def run(target: TargetFactory | str, *, seconds: float = 10.0, examples: int = 60) -> None:
-    machine = manager_machine(target)
-    machine.time_limit = seconds
-    case = machine.TestCase
-    case.settings = settings(
-        max_examples=examples, stateful_step_count=30, database=None, derandomize=True,
-        report_multiple_bugs=False, deadline=None, phases=[Phase.generate],
-    )  # fmt: skip
-    case("runTest").debug()
+    run_machine(manager_machine(target), seconds=seconds, examples=examples)
 
 
 def said(bench: ManagerBench, text: str, target: str | None, folder: Path) -> str:

@@ -214,7 +214,7 @@ def test_a_difference_whose_folder_cannot_be_made_is_shown_all_the_same(kvref, t
     assert "NOT written: " in text
 
 
-def test_an_interrupted_shrinking_keeps_nothing_or_the_shortest(kvref, tmp_path, monkeypatch):
+def test_a_shrinking_that_was_interrupted_at_once_keeps_nothing(kvref, tmp_path, monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
